@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// askInterval is how long whoever waits for a person should wait between two
+	// askInterval is how long a caller that waits for a person should wait between two
 	// looks.
 	askInterval = 2 * time.Second
 	// sweeping is how often it is looked for questions whose time is over.
@@ -70,7 +70,7 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	return err
 }
 
-// webhooks are what is told of questions.
+// webhooks makes the webhooks that are told of questions.
 func (i *Instance) webhooks(a Assembly) (approval.Teller, error) {
 	if len(i.Config.Approvals.Webhooks) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func (i *Instance) sweep(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// unattend ends what attend began.
+// unattend ends the tasks that attend began.
 func (i *Instance) unattend() {
 	if i.leave != nil {
 		i.leave()
@@ -162,9 +162,9 @@ func (i *Instance) unattend() {
 	}
 }
 
-// peopleAlone adds the pages and the interface of people where no agent is a
-// provider of Agent Auth: a provider without capabilities, which nobody can
-// register at, keeps their passkeys.
+// peopleAlone adds the pages and the interface of people where no agent is a provider of
+// Agent Auth. A provider without capabilities keeps their passkeys, and no agent can
+// register at it.
 func (i *Instance) peopleAlone(ctx context.Context, a Assembly, w *Wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	name := "powerbox"
 	if u, err := url.Parse(i.Config.Issuer.URL); err == nil {
@@ -238,7 +238,7 @@ func (h holds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, 
 	return h.task(held, task), err
 }
 
-// matters are what a held call is about, by grant.
+// matters are the subjects of a held call, by grant.
 func (h holds) matters(c gateway.HeldCall) []issuer.Matter {
 	var out []issuer.Matter
 	for _, op := range c.Operations {
@@ -263,7 +263,7 @@ func (h holds) matters(c gateway.HeldCall) []issuer.Matter {
 	return out
 }
 
-// task is a call as whoever made it knows it.
+// task is a held call as its caller sees it.
 func (h holds) task(q approval.Question, c approval.Call) gateway.HeldTask {
 	t := gateway.HeldTask{
 		Question: q.ID, Task: c.Task, Context: c.Context, URL: h.desk.Page(q.ID), Expires: q.Expires, Updated: c.Updated, Decision: c.Decision, Answer: c.Answer, Text: c.Text,

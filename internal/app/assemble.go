@@ -44,7 +44,7 @@ import (
 // RecorderID is the name under which one process writes its records.
 const RecorderID = "serve"
 
-// Bounds of what one process remembers.
+// Bounds of the memory of one process.
 const (
 	MemoBytes     = 64 << 20
 	ReplayEntries = 1 << 20
@@ -54,14 +54,14 @@ const (
 // over one store.
 type Instance struct {
 	Config   *config.Config // as the server started
-	Force    force          // what a reload replaces
+	Force    force          // the parts that a reload replaces
 	reloads  *reloader
 	Ring     *keyring.Ring
 	Store    storage
 	writes   *serve.Dependency    // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
-	follower *api.Follower        // of what they write; nil for a file
-	known    []*provider.Provider // that remember what they read of agents
+	follower *api.Follower        // of the writes of other nodes; nil for a file
+	known    []*provider.Provider // that remember the agents that they read
 	Issuer   *issuer.Issuer
 	gate     *gate.Gate
 	gateway  *gateway.Gateway
@@ -71,7 +71,7 @@ type Instance struct {
 	Handler  http.Handler
 	public   *api.Public
 	asker    *witness.Asker // nil without witnesses
-	// read reads what the configuration refers to; os.ReadFile where it is nil.
+	// Read reads a file that the configuration refers to; os.ReadFile where it is nil.
 	Read func(string) ([]byte, error)
 	grpc []grpcFront
 	// queue is where calls wait to be decided.
@@ -80,14 +80,14 @@ type Instance struct {
 	telemetry *telemetry.Telemetry
 	scores    *api.Scores
 	agreed    *registry.Agreed
-	// invitation is what the first administrator is told, "" where there is one.
+	// invitation is the message to the first administrator, "" where there is one.
 	invitation string
 	unused     bool          // nothing had been recorded when it was opened
 	Rereads    serve.Rereads // files that are read again
 
 	desk     *approval.Desk     // nil where nothing is left to people
-	told     *approval.Webhooks // nil where nobody is told of it
-	leave    context.CancelFunc // ends what is attended; nil for nothing
+	told     *approval.Webhooks // nil without webhooks
+	leave    context.CancelFunc // ends the attended tasks; nil without any
 	attended []<-chan struct{}
 
 	began    time.Time               // since when used proofs are remembered
@@ -101,7 +101,7 @@ type grpcFront struct {
 	handler                http.Handler
 }
 
-// Assembly is what an instance is made of beside its configuration.
+// Assembly is the input of an instance beside its configuration.
 type Assembly struct {
 	Config *config.Config
 	Dev    bool // admit the built-in users
@@ -111,7 +111,7 @@ type Assembly struct {
 	Reload   func() (*config.Config, error) // reads the configuration again; nil where that cannot be done
 	Now      func() time.Time
 	Log      *slog.Logger
-	Notes    io.Writer // standard error, for what a person reads at the start
+	Notes    io.Writer // standard error, for messages that a person reads at the start
 }
 
 // Assemble puts an instance together. Whatever is missing for security is an
@@ -165,8 +165,8 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if i.feedKey, err = i.Ring.Feed(); err != nil {
 		return err
 	}
-	// Before anything is recorded: a store that was rolled back must not go on.
-	// Witnesses do not know the key yet that takes the place of another: the next start asks them.
+	// Before anything is recorded: a store that was rolled back must not continue.
+	// Witnesses do not know a replacement key yet: the next start asks them.
 	if err := i.watched(ctx, verifier, a.replacesCheckpoint(), a.Log); err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ func (i *Instance) asksTrust() bool {
 	return false
 }
 
-// followScores keeps the scores up to date until ctx ends, where they are asked
-// for. What it returns is closed then.
+// followScores keeps the scores up to date until ctx ends, where calls ask for them. The
+// channel that it returns is closed then.
 func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -274,7 +274,7 @@ func (i *Instance) AgentURL(id string) string {
 	return strings.TrimSuffix(base, "/") + "/agents/" + id
 }
 
-// Wiring is what issuer and gateway share.
+// Wiring is the state that issuer and gateway share.
 type Wiring struct {
 	sealer *catalogue.Sealer
 	pages  cipher.AEAD
@@ -328,7 +328,8 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 	return w, i.recordKeys(ctx, first)
 }
 
-// otherPolicies reads policies that are not in force, for what is configured here.
+// otherPolicies reads policies that are not in force, for the agents that are configured
+// here.
 func (i *Instance) otherPolicies() func(files map[string][]byte) (issuer.Policy, error) {
 	return func(files map[string][]byte) (issuer.Policy, error) {
 		now := i.Force.Now.Load()

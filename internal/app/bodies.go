@@ -18,8 +18,8 @@ const pruneEvery = time.Minute
 // does not name any more: the default.
 const strayRetention = 720 * time.Hour
 
-// detached returns what makes bodies of an agent's arguments, nil where none are
-// kept.
+// detached returns the function that makes bodies of an agent's arguments, nil where
+// none are kept.
 func detached(c config.Agent) func([]byte) (*evidence.Body, error) {
 	if c.Bodies.Keep != "arguments" {
 		return nil
@@ -37,8 +37,8 @@ func (i *Instance) retention(agent string) time.Duration {
 	return strayRetention
 }
 
-// prune erases what has been kept for long enough, now and from time to time until
-// ctx ends. What it returns is closed then.
+// prune erases bodies whose retention is over, now and from time to time until ctx ends.
+// The channel that it returns is closed then.
 func (i *Instance) prune(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

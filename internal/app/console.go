@@ -16,7 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
-// firstAdministrator is who begins where nobody is configured to.
+// firstAdministrator is the administrator where the configuration names none.
 const firstAdministrator = "user:admin"
 
 // loginByPasskey reports whether passkeys are the only way to log in.
@@ -24,8 +24,8 @@ func (i *Instance) loginByPasskey(dev bool) bool {
 	return i.Config.Approvals.Login.Issuer == "" && (!dev || len(i.Config.Identity.Dev) == 0)
 }
 
-// administrator says who is one: those of the configuration, and whoever began by
-// the URL that was printed, which nobody else can be called there.
+// administrator reports whether a principal is one: those of the configuration, or else
+// the person who began by the printed URL. No other principal can have that name there.
 func (i *Instance) administrator(conf config.AgentAuth, dev bool) func(string) bool {
 	all := slices.Clone(conf.Administrators)
 	if len(all) == 0 && i.loginByPasskey(dev) && len(i.Config.Identity.Providers) == 0 {
@@ -106,8 +106,8 @@ func (i *Instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 	return nil
 }
 
-// principal says whose an ID token is, by the same rules as for every session. One
-// whose client is an agent is nobody's (ATK-47).
+// principal names the owner of an ID token, by the same rules as for every session. A
+// token whose client is an agent has no owner (ATK-47).
 func (i *Instance) principal(client string, a Assembly) func(context.Context, string) (people.Claim, error) {
 	return func(ctx context.Context, idToken string) (people.Claim, error) {
 		caller, err := i.sessions.IDToken(ctx, idToken, client, a.Now())

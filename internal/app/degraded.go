@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// settleEvery is how often it is tried to record how many calls went on without a
-// record, where there are any.
+// settleEvery is how often the server tries to record the number of calls that continued
+// without a record, if there are any.
 const settleEvery = time.Second
 
-// warnDegraded tells which agents' calls may go on without a record.
+// warnDegraded names the agents whose calls may continue without a record.
 func (i *Instance) warnDegraded(ctx context.Context, log *slog.Logger) {
 	for _, c := range i.Config.Agents {
 		if c.Degraded.Calls == "none" {
@@ -21,8 +21,8 @@ func (i *Instance) warnDegraded(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// settle records how many calls went on without a record as soon as that can be,
-// until ctx ends, and then a last time. What it returns is closed after that.
+// settle records how many calls continued without a record as soon as it can, until ctx
+// ends, and then a last time. The channel that it returns is closed after that.
 func (i *Instance) settle(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

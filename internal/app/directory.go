@@ -15,9 +15,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
-// directory is what the pages about agents and their cards show. Administrators, and
-// whom approvals.operators names, see everything; others what the registry would
-// tell their own sessions, and no map.
+// directory makes the contents of the pages about agents and their cards.
+// Administrators, and the people whom approvals.operators names, see everything. Others
+// see the entries that the registry would show to their own sessions, and no map.
 func (i *Instance) directory(a Assembly, administrator func(string) bool) (*console.Directory, error) {
 	agents, err := i.registry(a)
 	if err != nil {
@@ -71,8 +71,8 @@ func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 	return out
 }
 
-// delegations is the map: who may hand what to whom by configuration and cards, and
-// who tried.
+// delegations is the map: the hand-overs that configuration and cards allow, and the
+// recorded attempts.
 func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
@@ -83,12 +83,12 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
 			skills = append(skills, s.Skill)
 		}
-		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else what it is configured with
+		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else the configured skills
 			if skills, err = handoff.SkillIDs(raw); err != nil {
 				return console.Map{}, err
 			}
 		}
-		for s := range a.Skills { // what is mapped and not on the card can be asked of nobody
+		for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
 			if !slices.Contains(skills, s) {
 				delete(a.Skills, s)
 			}
@@ -112,7 +112,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	}
 	out := console.Map{}
 	for _, t := range tried {
-		if d.Agents[t.To] != nil { // what is served now
+		if d.Agents[t.To] != nil { // served now
 			out.Tried = append(out.Tried, console.Tried{From: t.From, To: t.To, Allowed: t.Allowed, Denied: t.Denied, Last: t.Last})
 		}
 	}
@@ -121,8 +121,9 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 	return out, err
 }
 
-// wires adds who hands what to whom: along every scope what it allows of what there
-// is, and along every pair on record what was required of it.
+// wires adds the hand-overs between agents: along every scope the existing operations
+// that it allows, and along every pair on record the operations that were required of
+// it.
 func wires(d *handoff.Declarations, tried []api.Pair) {
 	at := handoff.Place{File: "the configuration"}
 	scoped := map[[2]string][]string{}

@@ -33,7 +33,7 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// authenticate makes what says who calls.
+// authenticate makes the authenticator of callers.
 func (i *Instance) authenticate(a Assembly, client *outbound.Client, started time.Time) error {
 	believed, err := identity.Configured(i.Config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.Dev, Started: started})
 	if err != nil {
@@ -110,7 +110,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 	return errors.Join(i.grpcFronts(), i.serveOn(ctx, a, w, started, g))
 }
 
-// byPolicy is what policy allows a caller without a capability.
+// byPolicy returns the authority that policy gives a caller without a capability.
 func (i *Instance) byPolicy(_ context.Context, agent string, caller identity.Caller) (powerbox.Authority, error) {
 	return i.Issuer.ByPolicy(agent, caller), nil
 }
@@ -305,7 +305,7 @@ const minPlaces, placesEach = 128, 32
 // where it has one: a request makes several changes, and asks more than the store.
 func issuePatience(dependency time.Duration) time.Duration { return 2*dependency + time.Second }
 
-// LimitsOf bounds what callers of a gateway can take.
+// LimitsOf returns the limits on the callers of a gateway.
 func LimitsOf(c *config.Config, q *shed.Queue) gateway.Limits {
 	return gateway.Limits{
 		Queue: q, Patience: issuePatience(c.Limits.DependencyTime),
@@ -323,7 +323,8 @@ func checkHeaders(c config.Agent) error {
 	return nil
 }
 
-// frontOf is what the configuration of an agent says to its gateway by itself.
+// frontOf returns the settings of an agent's gateway that its configuration alone
+// decides.
 func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 	return gateway.Agent{
 		ID: c.ID, URL: agent.URL, Local: c.Protocol == "local",
@@ -400,11 +401,11 @@ func (i *Instance) GatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 	return out, nil
 }
 
-// mcpOf is what of an MCP server is protected beside its tools, nil for an agent
+// mcpOf returns the protected parts of an MCP server beside its tools, nil for an agent
 // of A2A.
 func mcpOf(c config.Agent) (*gateway.MCP, error) {
 	if c.Protocol == "local" {
-		return &gateway.MCP{}, nil // of which nothing but the card and what issues is there
+		return &gateway.MCP{}, nil // which has nothing but its card and its issuing methods
 	}
 	if c.Protocol != "mcp" {
 		if len(c.MCP.Methods) > 0 || len(c.MCP.ServerRequests) > 0 {
@@ -434,7 +435,7 @@ func mcpOf(c config.Agent) (*gateway.MCP, error) {
 	return out, nil
 }
 
-// readFile reads what the configuration refers to.
+// readFile reads a file that the configuration refers to.
 func (i *Instance) readFile(name string) ([]byte, error) {
 	if i.Read != nil {
 		return i.Read(name)
@@ -490,8 +491,8 @@ func (i *Instance) behind(c config.Agent, out *gateway.Agent) error {
 	return nil
 }
 
-// Redaction returns what records keep of arguments: nothing, everything, or
-// their names with the kind of each value.
+// Redaction returns the function that makes the recorded form of arguments: nothing,
+// everything, or their names with the kind of each value.
 func Redaction(how string) func(powerbox.Value) []byte {
 	switch how {
 	case "none":

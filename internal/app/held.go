@@ -90,8 +90,8 @@ func heldHere(agent string, c *link.HeldCall) (gateway.HeldCall, error) {
 	return held, nil
 }
 
-// rulings are what people said of calls that a gateway holds. What is not known is
-// not to be made.
+// rulings are the answers of people about calls that a gateway holds. The gateway must
+// not make a call that is not known.
 func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (link.HeldAnswer, error) {
 	var a link.HeldAnswer
 	if len(tasks) > maxRulings {
@@ -121,7 +121,7 @@ func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q link.HeldQuer
 	}
 	question, _, err := h.desk.Ruling(ctx, of.ID, of.Agent, q.Task)
 	if errors.Is(err, issuer.ErrNotFound) {
-		return nil // it was forgotten meanwhile: nobody asks for it
+		return nil // it was forgotten meanwhile: no caller waits for it
 	}
 	if err != nil {
 		return err

@@ -85,9 +85,9 @@ func skillShape(s config.Skill) (powerbox.Shape, error) {
 	return powerbox.NewShape(powerbox.RestNone, fields...)
 }
 
-// declaredShape is what configuration says of a skill's arguments, for callers
-// with a capability or without: the declared ones and no others, or any. That
-// there is a handle binds only those who were given one.
+// declaredShape returns the configured shape of a skill's arguments, for callers with a
+// capability or without: the declared ones and no others, or any. A handle binds only
+// callers that were given one.
 func declaredShape(s config.Skill) (powerbox.Shape, error) {
 	if len(s.Arguments) == 0 {
 		return powerbox.AnyArguments(), nil
@@ -112,7 +112,7 @@ func (i *Instance) Resources(agent string) ([]catalogue.Item, error) {
 	return catalogue.Parse("resources."+agent, inline.AppendJSON(nil), agent)
 }
 
-// offerBudgets are what a capability of an offer is good for in all.
+// offerBudgets are the total budgets of a capability of an offer.
 func offerBudgets(o config.Offer) (issuer.Budgets, error) {
 	b := issuer.Budgets{Uses: o.Uses}
 	for field, v := range o.Sum {
@@ -159,7 +159,7 @@ func (i *Instance) PolicyFiles() (map[string][]byte, error) {
 	return files, nil
 }
 
-// policiesOf checks policies against what the agents offer and have.
+// policiesOf checks policies against the offers and resources of the agents.
 func (i *Instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (*policy.Engine, error) {
 	v := policy.Vocabulary{Attributes: map[string]catalogue.Type{}}
 	var items []catalogue.Item
@@ -185,8 +185,8 @@ func (i *Instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (
 	return policy.Load(files, v)
 }
 
-// rolePolicies are the policies that a table of roles amounts to: one engine
-// decides, whoever wrote what it decides by (EXT-2).
+// rolePolicies are the policies that a table of roles amounts to. One engine decides,
+// whether an operator wrote policies or roles (EXT-2).
 func (i *Instance) rolePolicies(a config.Agent) ([]byte, error) {
 	grants := map[string]config.Offer{}
 	for _, o := range i.Config.Offers[a.ID] {
@@ -222,8 +222,8 @@ func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string,
 
 func (p issuerPolicy) Digest() string { return p.engine.Digest() }
 
-// standing is an authority of exact operations with any arguments, together
-// with what A2A does with the tasks that they start.
+// standing is an authority of exact operations with any arguments, together with A2A's
+// own operations on the tasks that they start.
 func standing(names []string) (powerbox.Authority, error) {
 	var clauses []powerbox.Clause
 	if len(names) > 0 {

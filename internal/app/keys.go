@@ -31,7 +31,7 @@ func AdviseReplacing(file string) string {
 	return fmt.Sprintf("if it is lost for good, replace it on record: powerbox keys replace %s --reason TEXT", name)
 }
 
-// viewer is what knows which keys are on record.
+// viewer knows which keys are on record.
 type viewer interface {
 	View(ctx context.Context, read func(issuer.Reader) error) error
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ownTokens are the digests of the bearer tokens that the server takes for itself: of
-// its operator, and of relays and guards. Gateways apart have them, too.
+// its operator, and of relays and guards. Remote gateways have them, too.
 func (i *Instance) ownTokens() ([][]byte, error) {
 	own := [][]byte{tokenDigest(i.Admin.Token)}
 	read := func(file, setting string, n int) error {
@@ -34,8 +34,8 @@ func (i *Instance) ownTokens() ([][]byte, error) {
 	return own, nil
 }
 
-// tokenDigest is what a gateway apart knows of a token. They have at least 32 bytes,
-// which nobody guesses.
+// tokenDigest is all that a remote gateway knows of a token. Tokens have at least 32
+// bytes, which cannot be guessed.
 func tokenDigest(token string) []byte {
 	sum := sha256.Sum256([]byte("powerbox own token\x00" + token))
 	return sum[:]

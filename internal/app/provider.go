@@ -31,13 +31,13 @@ import (
 // approvalsPath is where people answer.
 const approvalsPath = "/approve"
 
-// cleaning is how often what nobody approved is looked for.
+// cleaning is how often the server looks for requests that were never approved.
 const cleaning = 10 * time.Minute
 
 // backendContext is how long a context for a backend is good.
 const backendContext = time.Minute
 
-// provide adds the Agent Auth provider to what is served, where an agent is one.
+// provide adds the Agent Auth provider to the served paths, where an agent is one.
 func (i *Instance) provide(ctx context.Context, a Assembly, w *Wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	n := slices.IndexFunc(i.Config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
 	if n < 0 && i.desk == nil {
@@ -131,7 +131,7 @@ func (i *Instance) provider(c config.Agent, a Assembly, started time.Time, g *ga
 			return nil, fmt.Errorf("capability %q: %w", one.Name, err)
 		}
 	}
-	// Nothing goes on here without a record, so that it has no gaps to tell of.
+	// No call continues here without a record, so the log has no gaps to tell of.
 	own := &gate.Gate{
 		Chains: noChains{}, References: g.References, Recorder: provider.Recorder{Store: i.Store, Plain: g.Recorder}, Revocations: g.Revocations, Policy: unvetoed{i.Issuer.PolicyDigest},
 		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took,
@@ -166,7 +166,7 @@ func lifetimes(c config.AgentAuth) (out []provider.Lifetime) {
 	return out
 }
 
-// builtIn reports who is a built-in user, in experiments.
+// builtIn reports whether a principal is a built-in user, in experiments.
 func (i *Instance) builtIn(dev bool) func(principal string) bool {
 	return func(principal string) bool {
 		return dev && slices.ContainsFunc(i.Config.Identity.Dev, func(u config.DevUser) bool { return "user:"+u.Name == principal })
@@ -201,7 +201,7 @@ func (p published) Get(ctx context.Context, address string) ([]byte, error) {
 	return data, err
 }
 
-// backendContext signs who calls a service behind the provider.
+// backendContext signs the caller of a service behind the provider.
 func (i *Instance) backendContext(agent string, now func() time.Time) func(provider.Execution, []byte) (string, error) {
 	var contexts token.Contexts
 	return func(e provider.Execution, body []byte) (string, error) {
@@ -227,7 +227,7 @@ func (i *Instance) person(_ *Wiring, url string, now func() time.Time) func(*htt
 	}
 }
 
-// clean forgets what nobody approved, now and again until ctx ends.
+// clean forgets requests that were never approved, now and again until ctx ends.
 func (i *Instance) clean(ctx context.Context, p *provider.Provider, log *slog.Logger) {
 	tick := time.NewTicker(cleaning)
 	defer tick.Stop()
@@ -250,8 +250,8 @@ func (noChains) Resolve(context.Context, *gate.Call, gate.Presented, time.Time) 
 	return gate.Held{}, &gate.Refusal{Reasons: []evidence.Reason{{Code: gate.CodeCapabilityUnknown, Message: "token chains are not taken here"}}}
 }
 
-// unvetoed is the policy of grants that people have given: policies are asked
-// about what is requested of an agent, and not about these.
+// unvetoed is the policy of grants that people have given. Policies are asked about the
+// requests to an agent, and not about these grants.
 type unvetoed struct{ digest func() string }
 
 func (unvetoed) Veto(context.Context, *gate.Call, gate.Held) string { return "" }

@@ -19,14 +19,14 @@ import (
 // lookAtCards is how often the cards of registered agents are asked for again.
 const lookAtCards = 10 * time.Minute
 
-// registry makes the registry: what this server protects, and what operators
-// register. It keeps nothing itself.
+// registry makes the registry: the agents that this server protects, and those that
+// operators register. It keeps nothing itself.
 func (i *Instance) registry(a Assembly) (*registry.Registry, error) {
 	c := registry.Config{
 		Store: i.Store, Cards: outbound.New(outbound.Configured()), Record: i.Issuer.ListingRecord, Level: i.scores.Level, Scores: i.scores.Update, Now: a.Now, Log: a.Log,
 	}
 	if !i.asksTrust() {
-		c.Level = func(string) trust.Level { return "" } // nobody keeps them up to date
+		c.Level = func(string) trust.Level { return "" } // the scores are not kept up to date
 	}
 	c.Asked = i.scores.Level
 	c.Protected = func() (all []registry.Protected) {

@@ -160,7 +160,7 @@ func configuredAgent(c *config.Config, id string) (config.Agent, bool) {
 	return c.Agents[at], true
 }
 
-// told reloads because of a signal, and has the log tell what came of it.
+// told reloads because of a signal, and logs the result.
 func (r *reloader) told(ctx context.Context) {
 	out, err := r.reload(ctx, "SIGHUP")
 	switch {
@@ -201,8 +201,9 @@ func askedForCalls(c *config.Config) bool {
 	return false
 }
 
-// agentNeedsRestart names what of one agent a running server does not change: its listener, and
-// everything of a provider of the Agent Auth Protocol, which is made once.
+// agentNeedsRestart names the parts of one agent that a running server does not change:
+// its listener, and everything of a provider of the Agent Auth Protocol, which is made
+// once.
 func agentNeedsRestart(id string, one, other config.Agent, stays bool) (names []string) {
 	at := "agents." + id + "."
 	listens := one.GRPC.Listen != "" || other.GRPC.Listen != ""
@@ -248,8 +249,8 @@ func differing(at string, a, b reflect.Value) (names []string) {
 	return names
 }
 
-// changesBetween says by name what a reload changes. It has no values but operations, modes, and
-// the names and ids of callers, which are no secrets.
+// changesBetween names the changes of a reload. It has no values but operations, modes,
+// and the names and ids of callers, which are no secrets.
 func changesBetween(before, after *InForce) []string {
 	changes := []string{}
 	add := func(sign, format string, args ...any) {
@@ -303,7 +304,7 @@ func agentChanges(before, after *config.Config) (changes []string) {
 	return changes
 }
 
-// linesOf are the parts of a configuration by name, with what is compared of them.
+// linesOf returns the parts of a configuration by name, each with the values to compare.
 func linesOf(f *InForce) map[string]any {
 	out := map[string]any{}
 	for caller, agents := range f.config.Scopes {

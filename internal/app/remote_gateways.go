@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// apart makes the server's side of gateways apart from it.
+// apart makes the server's side of remote gateways.
 func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api.Gateways, error) {
 	g := &api.Gateways{
 		Issuer: i.Issuer, Tasks: api.Tasks{Store: i.Store, Issuer: i.Issuer}, Links: api.Nonces{Store: i.Store}, Agents: i.gateway, Key: i.feedKey, URL: i.Config.Issuer.URL,
@@ -43,15 +43,15 @@ func (i *Instance) here(next http.Handler) http.Handler {
 	})
 }
 
-// setup is what a gateway of one agent is made of: what the configuration says
-// of that agent, and the files that it refers to.
+// setup returns the setup of a gateway of one agent: the configuration of that agent,
+// and the files that it refers to.
 func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	out := link.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
 	f := i.Force.Now.Load()
 	now, c := f.config, *f.config
 	c.Agents, c.Policies, c.Resources, c.Include = nil, nil, nil, nil
 	c.Issuer.TLS = config.TLS{}
-	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // where it is is nobody's business
+	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // a gateway never learns where the store is
 	// Each node may have its own, and the same gateways ask all of them.
 	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = GatewayListen, "", ""
 	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents

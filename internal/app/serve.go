@@ -59,8 +59,8 @@ func Serve(ctx context.Context, a Assembly) error {
 	return errors.Join(err, <-asked, i.Close())
 }
 
-// warnUnreached tells which agents have no card that can be read. What has the Agent
-// Auth Protocol as well does not need one for that: what is behind may be no agent
+// warnUnreached names the agents without a card that can be read. An agent that has the
+// Agent Auth Protocol as well does not need a card for that: its backend may be no agent
 // of A2A at all.
 func (i *Instance) warnUnreached(ctx context.Context, log *slog.Logger) {
 	for agent, problem := range i.gateway.Check(ctx) {

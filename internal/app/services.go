@@ -14,8 +14,8 @@ import (
 // backendTime bounds one call of a service, or of a provider of identities.
 const backendTime = time.Minute
 
-// services are what a provider's capabilities are behind it. All are called under
-// the address policy of upstreams, and no redirect is followed.
+// services are the backends of a provider's capabilities. All are called under the
+// address policy of upstreams, and no redirect is followed.
 type services struct {
 	http  backend.HTTP
 	route backend.Route
@@ -31,7 +31,7 @@ func (i *Instance) services(c config.Agent, now func() time.Time) *services {
 	}}
 }
 
-// add puts one capability in front of what it is.
+// add connects one capability to its backend.
 func (s *services) add(c config.ProviderCapability, upstream string) error {
 	switch {
 	case c.Request.URL != "":

@@ -15,8 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// What a process that has its store alone remembers by itself, and what one of
-// several asks the store for. docs/adr/0067-what-nodes-share.md has the list.
+// A process with a store of its own keeps this state in memory, and one of several nodes
+// keeps it in the store. docs/adr/0067-what-nodes-share.md lists it.
 
 // keeper is where nodes keep things for each other, nil for one that is alone.
 func (i *Instance) keeper() api.Keeper {
@@ -34,7 +34,7 @@ func (i *Instance) replays(kind string) gate.Replay {
 	return api.Replays{Keeper: i.shared, Kind: kind} // of chains
 }
 
-// sharedReplays is nil where the authenticator remembers by itself.
+// sharedReplays is nil where the authenticator keeps its own memory.
 func (i *Instance) sharedReplays(kind string) identity.Replay {
 	if i.shared == nil {
 		return nil
@@ -42,7 +42,8 @@ func (i *Instance) sharedReplays(kind string) identity.Replay {
 	return api.Replays{Keeper: i.shared, Kind: kind}
 }
 
-// stale reports whether what others write cannot be known, nil where nobody does.
+// stale reports whether the writes of other nodes cannot be known; nil without other
+// nodes.
 func (i *Instance) stale() func() bool {
 	if i.shared == nil {
 		return nil
@@ -50,7 +51,7 @@ func (i *Instance) stale() func() bool {
 	return func() bool { return i.follower.Stale() }
 }
 
-// caughtUp has requests wait until what other nodes have written is known.
+// caughtUp has requests wait until this node knows the writes of other nodes.
 func (i *Instance) caughtUp(h http.Handler) http.Handler {
 	if i.shared == nil {
 		return h
@@ -58,7 +59,7 @@ func (i *Instance) caughtUp(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { i.follower.Handler(h).ServeHTTP(w, r) })
 }
 
-// follow keeps what is remembered here as other nodes have it, until ctx ends.
+// follow updates the memory of this node with the writes of other nodes, until ctx ends.
 func (i *Instance) follow(ctx context.Context, a Assembly, apart *api.Gateways) error {
 	if i.shared == nil {
 		return nil
@@ -100,7 +101,7 @@ func (i *Instance) follow(ctx context.Context, a Assembly, apart *api.Gateways) 
 	return nil
 }
 
-// The times of what nodes look after for each other.
+// The times of the cleaning that nodes do for each other.
 const (
 	forgetEvery = time.Minute
 	// abandonedTime is after how long a call that a person approved counts as one whose
@@ -108,8 +109,8 @@ const (
 	abandonedTime = 15 * time.Minute
 )
 
-// abandoned is before when a call was taken that nobody makes any more: at the start of
-// a process that is alone all are.
+// abandoned returns a time: a call that was taken before it is no longer being made. At
+// the start of a process that is alone, this holds for all calls.
 func (i *Instance) abandoned(now time.Time) time.Time {
 	if i.shared == nil {
 		return now
@@ -117,8 +118,8 @@ func (i *Instance) abandoned(now time.Time) time.Time {
 	return now.Add(-abandonedTime)
 }
 
-// forget deletes what nodes kept for each other when its time is over, and gives calls
-// up whose node has ended.
+// forget deletes the values that nodes kept for each other when their time is over, and
+// gives up calls whose node has ended.
 func (i *Instance) forget(ctx context.Context, a Assembly) {
 	tick := time.NewTicker(forgetEvery)
 	defer tick.Stop()

@@ -7,9 +7,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// TestAAPT4_NodesShareWhatWasUsed: where nodes share a store, what was used is remembered in it,
-// for chains, tokens of agents and sessions alike. A memory of one node would let each of the
-// others take it once more.
+// TestAAPT4_NodesShareWhatWasUsed: nodes that share a store remember used proofs in it,
+// for chains, tokens of agents and sessions alike. A memory of one node would let each
+// of the others take a proof once more.
 func TestAAPT4_NodesShareWhatWasUsed(t *testing.T) {
 	i := &Instance{shared: &postgres.Store{}}
 	for _, kind := range []string{"proof", "token of an agent"} {

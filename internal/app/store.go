@@ -36,8 +36,8 @@ func RecordIDs(now func() time.Time) func() (string, error) {
 	}
 }
 
-// storage is what an instance asks of its store: internal/store/storetest says what both
-// kinds do.
+// storage is the interface of an instance to its store: internal/store/storetest tests
+// both kinds.
 type storage interface {
 	issuer.Store
 	provider.Store

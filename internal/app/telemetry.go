@@ -29,7 +29,8 @@ func (i *Instance) watch(log *slog.Logger) error {
 	})
 }
 
-// committed returns what the store tells of its commits, nil for nobody.
+// committed returns the function to which the store reports its commits, nil without
+// metrics.
 func (i *Instance) committed() func(changes int, took time.Duration) {
 	if i.telemetry == nil {
 		return nil
@@ -37,7 +38,7 @@ func (i *Instance) committed() func(changes int, took time.Duration) {
 	return i.telemetry.Committed
 }
 
-// Close sends what telemetry still has, and ends the store.
+// Close sends the remaining telemetry, and ends the store.
 func (i *Instance) Close() error {
 	i.unattend()
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)

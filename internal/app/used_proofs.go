@@ -17,9 +17,9 @@ import (
 // usedName is the file with the proofs that were used before a process ended.
 const usedName = "used-proofs.json"
 
-// usedLife is for how long such a file is taken: a start that comes later refuses
-// proofs from before it, as after a crash. So a copy that is restored much later brings
-// no memory back that lacks what was used since.
+// usedLife is for how long such a file is taken: a start that comes later refuses proofs
+// from before it, as after a crash. So a copy that is restored much later cannot bring
+// back a memory that lacks later proofs.
 const usedLife = time.Minute
 
 // UsedProofs is a memory of proofs that outlives a clean restart. A process that was
@@ -88,7 +88,8 @@ func syncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// memory is a memory of used proofs of a kind, with what was used before the start.
+// memory is a memory of used proofs of a kind, with the proofs that were used before the
+// start.
 func (i *Instance) memory(kind string) *gate.Memory {
 	m := gate.NewMemory(ReplayEntries)
 	if i.before != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// outbox is the desk as operators see what webhooks were told.
+// outbox shows operators the messages of the desk's webhooks.
 type outbox struct{ desk *approval.Desk }
 
 // Webhooks implements [api.Outbox].
@@ -33,7 +33,7 @@ func webhookMessage(m approval.Message) api.WebhookMessage {
 	return api.WebhookMessage{ID: m.ID, Webhook: m.Hook, Event: string(m.Event), Question: m.Question, Created: m.Created, Died: m.Died, Tries: m.Tries, Why: m.Why}
 }
 
-// messages counts what webhooks have not taken, for the meter.
+// messages counts the messages that webhooks have not taken, for the meter.
 func (i *Instance) messages(dead bool) func() int64 {
 	return func() int64 {
 		if i.desk == nil {

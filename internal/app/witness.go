@@ -14,8 +14,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-// watched holds the store against what the configured witnesses have cosigned, and
-// makes what anybody may see of the log.
+// watched compares the store with the log that the configured witnesses have cosigned,
+// and makes the public part of the log.
 func (i *Instance) watched(ctx context.Context, verifier string, unknown bool, log *slog.Logger) error {
 	if len(i.Config.Evidence.Witnesses) == 0 || unknown {
 		i.public = api.NewPublic(i.Store, nil, log)
@@ -62,8 +62,8 @@ func (i *Instance) explainStart(err error) error {
 	return err
 }
 
-// askOn asks the witnesses until ctx ends, and ends everything when they say that
-// the log cannot be continued. What it returns has one value.
+// askOn asks the witnesses until ctx ends, and ends everything when they say that the
+// log cannot be continued. The channel that it returns has one value.
 func (i *Instance) askOn(ctx context.Context, stop context.CancelCauseFunc) <-chan error {
 	ended := make(chan error, 1)
 	if i.asker == nil {

@@ -44,7 +44,7 @@ func (o Others) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// FreeTextCall is the operation, in what operators read, of a call that names no skill.
+// FreeTextCall is the operation, in words for operators, of a call that names no skill.
 const FreeTextCall = "free text"
 
 // IsFreeText reports whether a call names no skill. Its record lists every operation that
@@ -54,7 +54,7 @@ func IsFreeText(r evidence.Record) bool {
 	return DecidesCall(r) && r.Details.Attempt == "admission" && !action.Handoff.Is(r.ActionType)
 }
 
-// SubjectOf is what a record is about, in what operators read.
+// SubjectOf returns the subject of a record, in words for operators.
 func SubjectOf(r evidence.Record) string {
 	if IsFreeText(r) {
 		return FreeTextCall

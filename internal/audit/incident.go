@@ -13,17 +13,17 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// Incident is what somebody who has to stop an agent needs to know of it.
+// Incident is a report about one agent, for an operator who must stop it.
 type Incident struct {
 	Agent     string       `json:"agent"`
 	Since     time.Time    `json:"since"`
-	Touched   []Touched    `json:"touched"`   // what it asked for
-	Through   []Touched    `json:"through"`   // what others asked for in its traces, or under what it passed on
+	Touched   []Touched    `json:"touched"`   // its own requests
+	Through   []Touched    `json:"through"`   // requests of others in its traces, or under capabilities that it passed on
 	CameFrom  []Touched    `json:"came_from"` // who asked it
 	Delegated []Delegation `json:"delegated"`
-	Other     Others       `json:"other"` // what it did beside calls, by class
-	// Live is what it, and those to whom it passed something on, can still use;
-	// nil where no server was asked.
+	Other     Others       `json:"other"` // its other actions, by class
+	// Live are the capabilities that it, and the holders to whom it passed one on, can
+	// still use; nil where no server was asked.
 	Live     []Capability `json:"live"`
 	Commands []string     `json:"commands"` // to stop it, in order
 	Bundle   string       `json:"bundle,omitempty"`
@@ -51,8 +51,8 @@ type Delegation struct {
 	Record     string   `json:"record_id"`
 }
 
-// Gather reads what the agent did, then what came to it, then what others did
-// with what it began.
+// Gather reads the agent's actions, then the requests to it, then the actions of others
+// in traces that it began.
 func (in *Incident) Gather(ctx context.Context, from Source) error {
 	own, through, came := tally{}, tally{}, tally{}
 	traces, passed := map[string]bool{}, map[string]int{}
@@ -90,7 +90,7 @@ func (in *Incident) Gather(ctx context.Context, from Source) error {
 	return nil
 }
 
-// Recipients names those who hold what was passed on, as the server knows.
+// Recipients names the holders of capabilities that were passed on, as the server knows.
 func (in *Incident) Recipients() {
 	for _, c := range in.Live {
 		for i := range in.Delegated {
@@ -104,8 +104,8 @@ func (in *Incident) Recipients() {
 // tally counts calls.
 type tally map[[3]string]*Touched
 
-// add counts a decision about a call; what is issued and what became of calls are
-// none.
+// add counts a decision about a call; the issue of capabilities and the outcomes of
+// calls are none.
 func (t tally) add(r evidence.Record) {
 	if !IsCall(r) {
 		return
@@ -161,7 +161,7 @@ func (in *Incident) Remedies() []string {
 		}
 	}
 	if in.Live == nil {
-		// Nobody was asked what is live: what it used is what can be named.
+		// The live capabilities were not queried: only used ones can be named.
 		for _, d := range in.Delegated {
 			out = append(out, "powerbox revoke "+d.Capability)
 		}

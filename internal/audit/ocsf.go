@@ -19,8 +19,8 @@ const (
 	ocsfOther       = 99
 )
 
-// OCSFRecord is an event of API Activity. Members of OCSF have its names; what it
-// has no name for stands under unmapped.
+// OCSFRecord is an event of API Activity. Members of OCSF have its names; members
+// without a name there stand under unmapped.
 type OCSFRecord struct {
 	Activity     int          `json:"activity_id"`
 	ActivityName string       `json:"activity_name"`

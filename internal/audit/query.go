@@ -33,7 +33,7 @@ type Source interface {
 	Record(ctx context.Context, id string) (evidence.Record, error)
 }
 
-// Collect returns what a query selects.
+// Collect returns the records that a query selects.
 func Collect(ctx context.Context, from Source, q Query) ([]evidence.Record, error) {
 	var out []evidence.Record
 	for r, err := range from.Each(ctx, q) {
@@ -45,7 +45,7 @@ func Collect(ctx context.Context, from Source, q Query) ([]evidence.Record, erro
 	return out, nil
 }
 
-// recordMember is what one flag and one member of a record have in common.
+// recordMember connects one flag with one member of a record.
 type recordMember struct{ name, wanted, has string }
 
 func (q Query) members(r evidence.Record) []recordMember {
@@ -71,7 +71,7 @@ func (q Query) Selects(r evidence.Record) bool {
 	return !slices.ContainsFunc(q.members(r), func(m recordMember) bool { return m.wanted != "" && m.wanted != m.has })
 }
 
-// Values is the query as the server takes it, but for the page.
+// Values is the query as the server takes it, except for the page.
 func (q Query) Values() url.Values {
 	v := url.Values{}
 	for _, m := range q.members(evidence.Record{}) {

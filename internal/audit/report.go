@@ -1,5 +1,6 @@
-// Package audit reads records: who called what, what was used, the hops of a task, what an agent did, and the
-// same as OCSF. It counts and selects; commands print.
+// Package audit reads records: who called what, the used capabilities, the hops of a
+// task, the actions of an agent, and the same as OCSF. It counts and selects; commands
+// print.
 package audit
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// Use is what one caller did with one operation of one agent.
+// Use counts the calls of one caller to one operation of one agent.
 type Use struct {
 	Caller    string   `json:"caller"` // configured name, holder id, or unknown
 	Agent     string   `json:"agent"`
@@ -29,18 +30,18 @@ type Use struct {
 	AtRequire level    `json:"require"`
 	Reasons   []string `json:"reasons"` // codes of the denials, and of those there would be
 
-	grantable        int // calls that went on and that a scope can cover
-	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would mend
+	grantable        int // calls that continued and that a scope can cover
+	own, ownMendable int // calls that are counted here and at no other operation, and those of them that a scope would permit
 }
 
-// level is what a mode would have done with the calls.
+// level counts the verdicts that a mode would have given on the calls.
 type level struct {
-	// Denied could not go on as things are.
+	// Denied could not continue as things are.
 	Denied int `json:"denied"`
 	// Mendable are those of the denied that only lack what the caller could
 	// have: a scope, or a capability.
 	Mendable int `json:"mendable"`
-	// Unknown were allowed without anybody looking at what this mode would.
+	// Unknown were allowed without a check of this mode.
 	Unknown int `json:"unknown"`
 }
 
@@ -48,7 +49,7 @@ type level struct {
 type Report struct {
 	Since time.Time `json:"since"`
 	Uses  []Use     `json:"uses"`
-	// Frozen is what operators have stopped, now.
+	// Frozen are the targets that operators have frozen now.
 	Frozen []Freeze `json:"frozen"`
 	// Other counts records that decide about no call, by class.
 	Other Others `json:"other"`
@@ -77,7 +78,7 @@ func (s Summary) Add(r evidence.Record) {
 	}
 }
 
-// List is what was counted, sorted by caller, agent and operation.
+// List returns the counted uses, sorted by caller, agent and operation.
 func (s Summary) List() []Use {
 	out := []Use{}
 	for _, u := range s {
@@ -96,9 +97,9 @@ const sessionCall = "MCP session"
 // unnamed is the operation of a call that names nothing that is configured.
 const unnamed = "unknown"
 
-// operationsOf are the operations that a call needed, as scopes name them. What
-// A2A itself does with a message comes with every operation and is left out,
-// unless the call was about nothing else.
+// operationsOf are the operations that a call needed, as scopes name them. A2A's own
+// operations on a message come with every operation and are left out, unless the call
+// was about nothing else.
 func operationsOf(r evidence.Record) []string {
 	if IsFreeText(r) {
 		return []string{FreeTextCall}
@@ -137,7 +138,7 @@ func (u *Use) count(r evidence.Record) {
 		u.Denied++
 	case evidence.Abstain:
 		if r.OutcomeStatus != "" || !Waits(r.Decision, r.Details.Reasons) {
-			u.Observed++ // what waits for a person is decided again
+			u.Observed++ // a call that waits for a person is decided again
 		}
 	}
 	scoped := wouldScoped(r)
@@ -148,7 +149,7 @@ func (u *Use) count(r evidence.Record) {
 	u.AtRequire.add(wouldRequire(r))
 }
 
-// outcome is what a mode would have done with one call.
+// outcome is the verdict that a mode would have given on one call.
 type outcome uint8
 
 const (
@@ -176,8 +177,8 @@ func underCapability(r evidence.Record) bool {
 	return r.Details.Capability != "" && r.Decision != evidence.Abstain
 }
 
-// wouldScoped says what scoped would have done: whatever observe noted beside
-// the missing capability is what scoped denies (see gate).
+// wouldScoped returns what scoped would have done: scoped denies every reason that
+// observe noted beside the missing capability (see gate).
 func wouldScoped(r evidence.Record) outcome {
 	if r.Decision == evidence.Allow {
 		if strings.HasSuffix(r.Details.Mode, "/"+string(gate.OnAmbient)) {
@@ -196,9 +197,9 @@ func wouldScoped(r evidence.Record) outcome {
 	})
 }
 
-// wouldRequire says what require would have done. That nobody presented a
-// capability does not make everything refused: it is mendable where the caller
-// is known and the operation is offered.
+// wouldRequire returns what mode require would have done. A call without a capability is
+// not always refused for good: a grant can permit it where the caller is known and the
+// operation is offered.
 func wouldRequire(r evidence.Record) outcome {
 	if underCapability(r) && r.Decision == evidence.Allow {
 		return goesOn
@@ -217,7 +218,7 @@ func wouldRequire(r evidence.Record) outcome {
 	})
 }
 
-// worst is the worst of what the reasons of a call mean.
+// worst is the worst outcome of the reasons of a call.
 func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome {
 	var out outcome
 	for _, reason := range r.Details.Reasons {
@@ -229,7 +230,8 @@ func worst(r evidence.Record, denied bool, of func(code string) outcome) outcome
 	return out
 }
 
-// ofKnown is what can be mended for a caller that proved who it is.
+// ofKnown is mendable for a caller that proved its identity, and refused for every
+// other.
 func ofKnown(r evidence.Record) outcome {
 	if r.Details.Requester == unknownCaller || r.Details.Requester == "" {
 		return refused
@@ -237,8 +239,8 @@ func ofKnown(r evidence.Record) outcome {
 	return mendable
 }
 
-// ofNamed is what a scope can mend: callers have scopes by their configured
-// names.
+// ofNamed is mendable for a caller with a configured name, since scopes are by those
+// names, and refused for every other.
 func ofNamed(r evidence.Record) outcome {
 	if !IsNamed(r.Details.Requester) {
 		return refused
@@ -249,7 +251,7 @@ func ofNamed(r evidence.Record) outcome {
 // unknownCaller is the requester of a record whose caller showed nothing.
 const unknownCaller = "unknown"
 
-// IsNamed reports whether a requester is a name of the configuration; what
+// IsNamed reports whether a requester is a name of the configuration. A requester that
 // proved a key, client or certificate without having a name has a colon in it.
 func IsNamed(requester string) bool {
 	return requester != "" && requester != unknownCaller && !strings.Contains(requester, ":")
@@ -313,7 +315,7 @@ func (r Report) Advice() []string {
 	return lines
 }
 
-// GrantFile is the scopes section that covers what was observed.
+// GrantFile is the scopes section that covers the observed calls.
 type GrantFile struct {
 	Scopes map[string]map[string][]string `json:"scopes"`
 	// Unnamed callers proved something but have no name in the configuration.
@@ -322,7 +324,7 @@ type GrantFile struct {
 	Left map[string]int `json:"left_out"`
 }
 
-// Grants are scopes that cover what was observed.
+// Grants are scopes that cover the observed calls.
 func (r Report) Grants() GrantFile {
 	g := GrantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
 	for _, u := range r.Uses {
@@ -355,7 +357,7 @@ func (r Report) Grants() GrantFile {
 // identity.callers can name it.
 func IsBuiltIn(requester string) bool { return strings.HasPrefix(requester, "dev:") }
 
-// OwnKey is what gives an agent a name that has none that can be proved.
+// OwnKey tells how to give a provable name to an agent that has none.
 const OwnKey = "give the calling agent a key (powerbox keys new FILE), have it call with it, and add {agent: NAME, key: THUMBPRINT} to identity.callers"
 
 // NameCaller says how a caller without a name gets one.

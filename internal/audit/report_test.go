@@ -27,8 +27,8 @@ func called(decision evidence.Decision, requester, mode, capability string, code
 	return r
 }
 
-// TestReportSaysWhatEachLevelWouldDo holds every kind of record against both
-// levels. That nobody presents capabilities must not make everything denied.
+// TestReportSaysWhatEachLevelWouldDo holds every kind of record against both levels.
+// Callers without a capability must not make everything denied.
 func TestReportSaysWhatEachLevelWouldDo(t *testing.T) {
 	fine, want, deny, unknown := level{}, level{Denied: 1, Mendable: 1}, level{Denied: 1}, level{Unknown: 1}
 	for name, c := range map[string]struct {
@@ -64,7 +64,7 @@ func TestReportSaysWhatEachLevelWouldDo(t *testing.T) {
 	}
 }
 
-// TestReportCountsCalls leaves out what is no call: outcomes, and the issuing
+// TestReportCountsCalls leaves out records that are no calls: outcomes, and the issuing
 // of capabilities.
 func TestReportCountsCalls(t *testing.T) {
 	outcome := called(evidence.Abstain, "a", "observe", "")
@@ -82,8 +82,8 @@ func TestReportCountsCalls(t *testing.T) {
 	}
 }
 
-// TestReportGrantsNothingThatWasDenied: what was denied, or tried under a
-// capability that did not reach so far, is no reason to grant it.
+// TestReportGrantsNothingThatWasDenied: a denied call, or one beyond its capability, is
+// no reason to grant the operation.
 func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 	for name, r := range map[string]evidence.Record{
 		"denied":                called(evidence.Deny, "a", "scoped", "", gate.CodeScope),
@@ -101,8 +101,8 @@ func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 	}
 }
 
-// A message in free text is one call that names no skill, whoever sends it, and no reason
-// to grant any of the operations that it could have asked for.
+// A message in free text is one call that names no skill, for every sender. It is no
+// reason to grant any of the operations that it could have asked for.
 func TestReportCountsFreeTextOnce(t *testing.T) {
 	for requester, second := range map[string]string{"a": "", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers that showed nothing"} {
 		r := called(evidence.Abstain, requester, "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)

@@ -20,7 +20,7 @@ import (
 // day at the most, and so do the tasks that it is for, mostly.
 const TraceSpan = "168h"
 
-// TraceLimit bounds what one tree is made of.
+// TraceLimit bounds the records of one tree.
 const TraceLimit = 5000
 
 // Traced is the answer: a tree of calls.
@@ -46,12 +46,11 @@ type TraceHop struct {
 	Trace     string            `json:"trace,omitempty"`
 	Mode      string            `json:"mode,omitempty"`
 	Under     []traceStep       `json:"under"`    // how the authority came here, the root first
-	Narrowed  []string          `json:"narrowed"` // what was held and could not be used here
+	Narrowed  []string          `json:"narrowed"` // capabilities that were held and could not be used here
 	Missing   []string          `json:"missing"`
 	Decision  evidence.Decision `json:"decision"`
 	Reasons   []evidence.Reason `json:"reasons"`
-	// Outcome is what became of it; unknown where nobody said, and empty after a
-	// refusal.
+	// Outcome is the reported result; unknown without a report, and empty after a refusal.
 	Outcome string     `json:"outcome,omitempty"`
 	Hops    []TraceHop `json:"hops"`
 }
@@ -62,10 +61,10 @@ type traceStep struct {
 	Record     string   `json:"record_id,omitempty"` // by which it was issued, "" where that is not on record
 	By         string   `json:"by,omitempty"`        // who asked for it
 	Granted    []string `json:"granted"`
-	Narrowed   []string `json:"narrowed"` // what the one before had and it has not
+	Narrowed   []string `json:"narrowed"` // authority that the one before had and it has not
 }
 
-// outcomeUnknown is the outcome of a decision of which nobody said what became.
+// outcomeUnknown is the outcome of a decision without a reported result.
 const outcomeUnknown = "unknown"
 
 // Tracer makes trees of records.
@@ -139,8 +138,8 @@ func (t Tracer) ofTask(ctx context.Context, into *gathered, task string) error {
 	if err := t.add(ctx, into, Query{Task: task}); err != nil {
 		return err
 	}
-	// The decision about the call that began the task could not name it yet; what
-	// became of the call does.
+	// The decision about the call that began the task could not name it yet; its outcome
+	// does.
 	for _, r := range slices.Collect(maps.Values(into.records)) {
 		of := r.Details.OutcomeOf
 		if _, there := into.records[of]; there || of == "" {
@@ -160,8 +159,7 @@ func (t Tracer) ofTask(ctx context.Context, into *gathered, task string) error {
 	return nil
 }
 
-// ofRecord adds a record with its trace, or else its task, or else what became of
-// it alone.
+// ofRecord adds a record with its trace, or else its task, or else its outcome alone.
 func (t Tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	r, err := t.Record(ctx, id)
 	if err != nil {
@@ -169,7 +167,7 @@ func (t Tracer) ofRecord(ctx context.Context, into *gathered, id string) error {
 	}
 	into.records[r.ID] = r
 	switch {
-	case r.Details.OutcomeOf != "": // what became of a decision is told with it
+	case r.Details.OutcomeOf != "": // the outcome of a decision is told with it
 		return t.ofRecord(ctx, into, r.Details.OutcomeOf)
 	case r.Details.TraceID != "":
 		return t.add(ctx, into, Query{Trace: r.Details.TraceID})
@@ -214,7 +212,7 @@ func (t Tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Re
 		id := wanted[0]
 		wanted = wanted[1:]
 		if looked[id] || !strings.HasPrefix(id, "cap_") {
-			continue // what was derived offline was issued by no record
+			continue // no record issued a capability that was derived offline
 		}
 		looked[id] = true
 		for r, err := range t.Each(ctx, Query{Capability: id, Since: t.issuedAfter(id)}) {
@@ -276,7 +274,7 @@ func lineage(id string, issued map[string]evidence.Record) []traceStep {
 	return out
 }
 
-// without returns what is in the first list alone.
+// without returns the values that are in the first list alone.
 func without(all, less []string) []string {
 	return slices.DeleteFunc(slices.Clone(orEmpty(all)), func(s string) bool { return slices.Contains(less, s) })
 }

@@ -32,8 +32,8 @@ func (l log) Record(ctx context.Context, id string) (evidence.Record, error) {
 	return evidence.Record{}, ErrNotThere
 }
 
-// TestEXT28_WhatLedToWhat: a call stands under the last one that began at the agent
-// that asked. What was refused began nothing, and another trace is another story.
+// TestEXT28_WhatLedToWhat: a call stands under the last one that began at the agent that
+// asked. A refused call began nothing, and another trace is another story.
 func TestEXT28_WhatLedToWhat(t *testing.T) {
 	const one, two = "0af7651916cd43dd8448eb211c80319c", "1af7651916cd43dd8448eb211c80319c"
 	found := gathered{records: map[string]evidence.Record{}}
@@ -62,7 +62,7 @@ func TestEXT28_WhatLedToWhat(t *testing.T) {
 	if diff := cmp.Diff(want, tells(got)); diff != "" {
 		t.Error(diff)
 	}
-	// Nobody said what became of it, and that is said.
+	// Its result was never reported, and the trace shows that.
 	if got[0].Outcome != outcomeUnknown || got[1].Outcome != "" {
 		t.Errorf("outcomes %q and %q", got[0].Outcome, got[1].Outcome)
 	}
@@ -117,9 +117,9 @@ func TestLineage(t *testing.T) {
 	}
 }
 
-// TestEXT32_NarrowHasNoRefusal: the narrower grant has what was used alone. What
-// was refused, let pass by mode observe, or never tried is not in it, and what
-// nobody can have by a scope is named.
+// TestEXT32_NarrowHasNoRefusal: the narrower grant has the used operations alone. It has
+// none that was refused, let pass by mode observe, or never tried, and it names those
+// that no scope can permit.
 func TestEXT32_NarrowHasNoRefusal(t *testing.T) {
 	outcome := asked(3, "a", "b", "", evidence.Allow)
 	outcome.Details.OutcomeOf = "rec_0"
@@ -147,7 +147,7 @@ func TestEXT32_NarrowHasNoRefusal(t *testing.T) {
 	}, used); diff != "" {
 		t.Error(diff)
 	}
-	// Of b, the agent: whoever asked it.
+	// Of b, the agent: any caller.
 	if u, err = UsageOf(t.Context(), log{asked(4, "key:x", "b", "", evidence.Allow)}, "b", Query{}); err != nil || len(u.Narrowed().Grants().Unnamed) != 1 {
 		t.Errorf("%v %+v", err, u.Narrowed().Grants())
 	}

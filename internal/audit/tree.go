@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// tree puts every decision under the one at the agent that asked: the last one of
-// the same trace that let it begin. What belongs to none is at the top.
+// tree puts every decision under the one at the agent that asked: the last one of the
+// same trace that let it begin. A decision without one is at the top.
 func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
 	outcomes := map[string]evidence.Record{}
 	var decisions []evidence.Record
@@ -46,8 +46,8 @@ func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
 	return hops("")
 }
 
-// leadsTo reports whether one call can have led to another: the agent that it
-// came to is who asked next, in the same trace.
+// leadsTo reports whether one call can have led to another: the agent that received it
+// made the next one, in the same trace.
 func leadsTo(before, next evidence.Record) bool {
 	return before.AgentID == next.Details.Requester && before.Decision != evidence.Deny &&
 		before.Details.TraceID == next.Details.TraceID && next.Details.TraceID != ""
@@ -91,7 +91,7 @@ func Count(hops []TraceHop, decided evidence.Decision) int {
 // capabilityOperation is the operation of records about capabilities themselves.
 const capabilityOperation = "a2a.capability"
 
-// What is the operation of a hop, or what was done about a capability.
+// What returns the operation of a hop, or the change of a capability.
 func (h TraceHop) What() string {
 	if h.Operation == capabilityOperation {
 		return h.Action

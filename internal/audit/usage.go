@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
-// Usage is what holders had and what they used, over a period.
+// Usage has the held and the used capabilities of holders, over a period.
 type Usage struct {
 	Agent string    `json:"agent"`
 	Since time.Time `json:"since"`
@@ -21,7 +21,7 @@ type Usage struct {
 	calls []Use     // the calls that were let through, for --narrow
 }
 
-// heldUse is what one holder had of one operation of one agent, and did with it.
+// heldUse has the right of one holder to one operation of one agent, and its uses.
 type heldUse struct {
 	Holder    string `json:"holder"` // configured name or holder id
 	Agent     string `json:"agent"`
@@ -32,7 +32,7 @@ type heldUse struct {
 	Last      string `json:"last,omitempty"`
 }
 
-// possession gathers what records say.
+// possession gathers the rights and uses in records.
 type possession map[[3]string]*heldUse
 
 func (p possession) of(holder, agent, operation string) *heldUse {
@@ -43,9 +43,8 @@ func (p possession) of(holder, agent, operation string) *heldUse {
 	return p[key]
 }
 
-// add notes what one record says was possessed, and exercised. What A2A itself
-// does with a task comes with every authority and is left out. Outcomes repeat
-// their decision.
+// add notes the rights and the uses in one record. A2A's own operations on a task come
+// with every authority and are left out. Outcomes repeat their decision.
 func (p possession) add(r evidence.Record) {
 	d := r.Details
 	if d.OutcomeOf != "" {
@@ -80,8 +79,8 @@ func reserved(name string) bool { return strings.HasPrefix(name, "a2a.") }
 // localName is an operation as scopes name it: without its agent.
 func localName(r evidence.Record, name string) string { return strings.TrimPrefix(name, r.AgentID+"/") }
 
-// covered reports whether something that a holder used falls under what it was
-// granted, where that is a scope for many operations.
+// covered reports whether a used operation falls under a grant of its holder, where that
+// is a scope for many operations.
 func (p possession) covered(by *heldUse) bool {
 	pattern, ok := scopePattern(by.Operation)
 	if !ok {
@@ -98,7 +97,7 @@ func (p possession) covered(by *heldUse) bool {
 	return false
 }
 
-// scopePattern reads what [powerbox.Pattern.String] writes for a scope.
+// scopePattern reads the text that [powerbox.Pattern.String] writes for a scope.
 func scopePattern(name string) (powerbox.Pattern, bool) {
 	kind := powerbox.Subtree
 	scope, ok := strings.CutSuffix(name, ".**")
@@ -110,8 +109,8 @@ func scopePattern(name string) (powerbox.Pattern, bool) {
 	return pattern, ok && err == nil
 }
 
-// UsageOf reads the records of what an agent was asked for, and of what it asked
-// for. It keeps counts and no records.
+// UsageOf reads the records of the requests to an agent, and of its own requests. It
+// keeps counts and no records.
 func UsageOf(ctx context.Context, from Source, agent string, q Query) (Usage, error) {
 	held, let := possession{}, Summary{}
 	q.AnyOrder = true
@@ -142,5 +141,5 @@ func UsageOf(ctx context.Context, from Source, agent string, q Query) (Usage, er
 	return out, nil
 }
 
-// Narrowed is the report of what was used alone, from which scopes are made.
+// Narrowed is the report of the used operations alone, from which scopes are made.
 func (u Usage) Narrowed() Report { return Report{Since: u.Since, Uses: u.calls} }

@@ -1,5 +1,5 @@
 // Package reliability breaks an installation of the built program on purpose, under
-// load, and counts what was acknowledged and is gone.
+// load, and counts acknowledged results that are gone.
 //
 // A [Town] is a PostgreSQL primary with a synchronous standby, nodes of `powerbox
 // serve` on it behind a balancer, remote gateways behind another, and an agent behind
@@ -9,7 +9,7 @@
 //
 //   - lost: a decision, a capability, a revocation or a registration that someone was
 //     told of, and that the town does not know;
-//   - wrong allow: a call that went through though what it stood on had been taken back
+//   - wrong allow: a call that went through though its capability had been taken back
 //     for longer than the lease, or never held it;
 //   - wrong deny: a call that was denied though it stood on something that held, with
 //     any other reason than that of a part that was away;

@@ -291,7 +291,7 @@ func damageLast(ctx context.Context, t *Town) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// What is behind the last batch may be left of earlier ones.
+	// The bytes behind the last batch may be left of earlier ones.
 	last, known := -1, t.ledger.told()
 	for i := len(known) - 1; i >= 0 && last < 0 && !slices.Contains(before, known[i]); i-- {
 		last = bytes.LastIndex(whole, []byte(`"`+known[i]+`"`))

@@ -49,7 +49,7 @@ func newFront(ctx context.Context) (*front, error) {
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "backend", p.In.Host
 		},
-		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what breaks is what is tried
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // the trials break connections on purpose
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
 	f.server = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,11 +69,11 @@ func newFront(ctx context.Context) (*front, error) {
 
 func (f *front) close() {
 	f.leave()
-	_ = f.server.Close() // nobody waits for its answers
+	_ = f.server.Close() // no worker waits for its answers
 	f.ended.Wait()
 }
 
-// serves sets who is behind.
+// serves sets the backends.
 func (f *front) serves(addresses ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,8 +147,8 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// partition has nothing get through between a gateway and what is behind, and
-// with on false again.
+// partition has nothing get through between a gateway and the backends, and with on
+// false again.
 func (f *front) partition(gateway string, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -194,8 +194,8 @@ func (g *gated) Write(b []byte) (int, error) {
 // Unwrap lets the answer be flushed.
 func (g *gated) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// gatewayOf is the id of the key of the gateway that asks, "" for everybody else: its
-// requests carry a statement that the key signed.
+// gatewayOf is the id of the key of the gateway that asks, "" for every other caller:
+// its requests carry a statement that the key signed.
 func gatewayOf(r *http.Request) string {
 	_, compact, _ := strings.Cut(r.Header.Get("Powerbox-Gateway"), " ") // behind the version
 	part, _, _ := strings.Cut(compact, ".")

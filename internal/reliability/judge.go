@@ -19,19 +19,19 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Judgement is what a town knows of what it acknowledged.
+// Judgement compares a town's acknowledgements with its records.
 type Judgement struct {
 	Records int   // in the evidence
 	Lost    int   // acknowledged, and not known
 	Size    int64 // of the log
 }
 
-// settles is how long a gateway has to ship what it keeps.
+// settles is how long a gateway has to ship its spool.
 const settles = 90 * time.Second
 
-// judgeAll compares what was acknowledged with what the town knows. The load must
-// have been stopped, and everything run again. seen are checkpoints of judgements
-// before; the newest is returned.
+// judgeAll compares the acknowledged results with the town's records. The load must have
+// been stopped, and everything run again. seen are checkpoints of judgements before; the
+// newest is returned.
 func (t *Town) judgeAll(ctx context.Context, seen []evidence.Checkpoint) (Judgement, evidence.Checkpoint, error) {
 	var j Judgement
 	var bundle []byte
@@ -93,8 +93,8 @@ func recordsOf(bundle []byte) map[string]bool {
 	return found
 }
 
-// verify has a bundle judged by the library, with what was seen before, and by the
-// command as a stranger would.
+// verify has the library judge a bundle against the checkpoints that were seen before,
+// and has the command judge it as a stranger would.
 func (t *Town) verify(ctx context.Context, bundle []byte, seen []evidence.Checkpoint, j *Judgement) (evidence.Checkpoint, error) {
 	raw, err := t.fetch(ctx, http.MethodGet, "/v1/evidence/trust", nil)
 	if err != nil {
@@ -178,8 +178,8 @@ func (t *Town) listed(ctx context.Context, revoked map[string]bool, j *Judgement
 	return nil
 }
 
-// everywhere has every caller use what it holds, and what it gave back, at every node
-// and gateway: a lease after the last revocation all must agree.
+// everywhere has every caller use its capabilities, and those that it gave back, at
+// every node and gateway: a lease after the last revocation all must agree.
 func (t *Town) everywhere(ctx context.Context) error {
 	if !pause(ctx, t.Lease) {
 		return ctx.Err()

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// ledger is what someone was told, and what must not have happened.
+// ledger notes the acknowledgements of callers, and the findings.
 type ledger struct {
 	mu         sync.Mutex
 	decisions  map[string]bool // ids of records that an answer named
 	issued     map[string]bool // ids of capabilities
-	answers    map[string]told // what answers said, by decision
+	answers    map[string]told // the contents of answers, by decision
 	executed   []string        // decisions by which calls reached the agent
 	compared   Compared        // as of the last judgement
 	revoked    map[string]bool // ids of capabilities whose revocation was acknowledged
 	registered map[string]*registrar
-	wrong      []string // what must not be
+	wrong      []string // the findings
 	counts     Counts
 	lastly     map[string]time.Time // when the last call went through, by agent
 	gaps       []gap                // between two calls at one agent that went through, long ones
@@ -26,13 +26,13 @@ type ledger struct {
 	after      time.Duration        // how long after an acknowledged revocation a call still went through, at the most
 }
 
-// Counts are what the callers had.
+// Counts are the answers to the callers.
 type Counts struct {
 	Answered    int // calls and requests with a definite answer
 	Allowed     int
 	Denied      int // as they had to be
 	Unavailable int // denied because some part was away
-	Unanswered  int // no answer, or that of a balancer without anybody behind
+	Unanswered  int // no answer, or that of a balancer without a backend
 	Issued      int
 	Revoked     int
 	Registered  int
@@ -115,14 +115,14 @@ func (l *ledger) excuse(text string) {
 	l.excuses[text]++
 }
 
-// findings are what must not be, as of now.
+// findings are the findings as of now.
 func (l *ledger) findings() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.wrong)
 }
 
-// Minus is what was counted since.
+// Minus returns the counts since before.
 func (c Counts) Minus(before Counts) Counts {
 	return Counts{
 		c.Answered - before.Answered, c.Allowed - before.Allowed, c.Denied - before.Denied, c.Unavailable - before.Unavailable, c.Unanswered - before.Unanswered,

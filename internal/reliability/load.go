@@ -54,7 +54,7 @@ func (t *Town) start(ctx context.Context) error {
 }
 
 // worker is a caller with a key and a user of its own, who does one thing after the
-// other. So it knows of every capability what has to come of it.
+// other. So it knows of every capability which answer must come.
 type worker struct {
 	town   *Town
 	n      int
@@ -76,7 +76,7 @@ type taken struct {
 	at         time.Time
 }
 
-// noting keeps what answers say of decisions.
+// noting keeps the decisions that answers name.
 type noting struct {
 	to     http.RoundTripper
 	ledger *ledger
@@ -165,7 +165,7 @@ func (w *worker) request(ctx context.Context) {
 	l.mu.Unlock()
 }
 
-// narrow uses what is narrower than the held one, within and beyond it.
+// narrow uses a capability that is narrower than the held one, within and beyond it.
 func (w *worker) narrow(ctx context.Context) {
 	less, err := w.client.Narrow(*w.held, holder.Narrowing{Operations: []string{"search"}, Expires: w.held.Expires})
 	if err != nil {
@@ -197,7 +197,7 @@ func (w *worker) revoke(ctx context.Context) {
 	w.expect(ctx, back.capability, "retrieve_document", back.handle, either, "just given back")
 }
 
-// again uses what was given back longer ago than the lease.
+// again uses a capability that was given back longer ago than the lease.
 func (w *worker) again(ctx context.Context) {
 	if len(w.given) == 0 {
 		return
@@ -223,7 +223,7 @@ func (w *worker) freeze(ctx context.Context) {
 	if failed == nil && pause(ctx, w.town.Lease) {
 		w.expect(ctx, *w.held, "retrieve_document", w.handle, no, "frozen for longer than the lease")
 	}
-	// Also where the load ends now, and at the most until everybody knows.
+	// Also where the load ends now, and for a minute at the most.
 	thawing := context.WithoutCancel(ctx)
 	err := until(thawing, time.Minute, func() error {
 		err := w.town.operate(thawing, http.MethodPost, "/v1/thaws", body, nil)
@@ -253,7 +253,7 @@ func (w *worker) expect(ctx context.Context, held holder.Capability, skill, hand
 	return got
 }
 
-// verdict is what came of a call, or has to.
+// verdict is the result of a call, or the one that must come.
 type verdict int
 
 const (
@@ -269,7 +269,7 @@ var unavailable = map[powerbox.Code]bool{
 	"authorization_unavailable": true, "evidence_unavailable": true, "outcome_unrecorded": true, "revocations_stale": true, "revocation_unknown": true,
 }
 
-// judge says what came of a call, and notes it.
+// judge returns the result of a call, and notes it.
 func (t *Town) judge(ctx context.Context, err error, want verdict, what string) verdict {
 	var denied *holder.Denied
 	if t.lenient.Load() {
@@ -310,7 +310,7 @@ func (t *Town) judge(ctx context.Context, err error, want verdict, what string) 
 	return got
 }
 
-// short is an error without what is new in each.
+// short is an error without the parts that are new in each.
 func short(err error) string {
 	var denied *holder.Denied
 	if errors.As(err, &denied) {

@@ -78,7 +78,7 @@ func (t *Town) revocation(ctx context.Context, all []*feed.Subscriber, id string
 	return answered, known, errors.Join(append(failed, err)...)
 }
 
-// learnt waits for what a follower learns.
+// learnt waits until a follower has learnt of an event.
 func learnt(s *feed.Subscriber, so func() bool) error {
 	limit := time.NewTimer(30 * time.Second)
 	defer limit.Stop()

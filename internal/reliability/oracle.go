@@ -12,25 +12,26 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// told is what the answer to a call said.
+// told is the content of the answer to a call.
 type told struct {
 	outcome string // Powerbox-Outcome: forwarded, denied, unknown
 	reason  string // Powerbox-Reason: the code of a denial
 }
 
-// Compared counts what was held against the exported evidence.
+// Compared counts the answers, refusals and executions that were compared with the
+// exported evidence.
 type Compared struct {
 	Answers  int // of the agent, each of which needs a decision that allows and an outcome
 	Refusals int // with the id of a decision, whose code must be the one on record
 	Executed int // at the agent, each of which needs a decision that allows
-	Wrong    int // of all these, what is not on record as it was told
+	Wrong    int // of all these, those that are not on record as they were told
 }
 
 // mayFollow is the reason of refusals that name a decision which was not on the disk in
 // time. It may still be written, or not.
 const mayFollow = "evidence_unavailable"
 
-// answered keeps what an answer said of a decision.
+// answered keeps the decision that an answer names.
 func (l *ledger) answered(h http.Header) {
 	id := h.Get("Powerbox-Decision")
 	if id == "" {
@@ -63,10 +64,10 @@ func (l *ledger) reached(h http.Header) {
 	l.executed = append(l.executed, context.Decision)
 }
 
-// onRecord is what the evidence says of one decision.
+// onRecord is the evidence about one decision.
 type onRecord struct {
 	decision evidence.Decision
-	codes    []string // of the decision, and what its outcome says that the caller was told
+	codes    []string // of the decision, and those that the caller was told by its outcome
 	outcome  bool
 }
 
@@ -104,8 +105,8 @@ func read(bundle []byte) map[string]onRecord {
 	return all
 }
 
-// compare holds every answer and every execution against a bundle, and returns what does
-// not agree.
+// compare holds every answer and every execution against a bundle, and returns the
+// differences.
 func (l *ledger) compare(bundle []byte) (c Compared, wrong []string) {
 	records := read(bundle)
 	l.mu.Lock()

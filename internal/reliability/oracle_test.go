@@ -50,7 +50,7 @@ func TestTheOracleFindsWhatIsMissing(t *testing.T) {
 		bundle   []byte
 		answer   http.Header
 		executed string
-		want     string // part of what is found; "" for nothing
+		want     string // part of the finding; "" for none
 	}{
 		"an answer with its outcome":         {chained(t, allowed, outcome), answer("rec_1", "forwarded", ""), "rec_1", ""},
 		"an answer without its outcome":      {chained(t, allowed), answer("rec_1", "forwarded", ""), "rec_1", "its outcome is not on record"},

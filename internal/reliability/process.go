@@ -27,7 +27,7 @@ func startProcess(ctx context.Context, folder, name string, env []string, comman
 	if err != nil {
 		return nil, err
 	}
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) //nolint:gosec // what this package names
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), command[0], command[1:]...) //nolint:gosec // commands that this package names
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = folder, log, log, append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -68,7 +68,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop has it end by itself.
+// stop asks the process to end.
 func (p *process) stop(within time.Duration) error {
 	p.signal(syscall.SIGCONT)
 	p.signal(syscall.SIGTERM)
@@ -83,7 +83,7 @@ func (p *process) stop(within time.Duration) error {
 	}
 }
 
-// tail is the end of what it wrote.
+// tail is the end of its output.
 func (p *process) tail() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *process) await(ctx context.Context, address string) error {
 	return nil
 }
 
-// probe asks whether what listens on an address is ready.
+// probe asks whether the server on an address is ready.
 func probe(ctx context.Context, client *http.Client, address string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", nil)
 	if err != nil {

@@ -15,9 +15,8 @@ type registrar struct {
 	client *agentauth.Client
 }
 
-// newRegistrar has an administrator make room for a host, and enrolls it: at a host
-// that nobody knows an autonomous agent would wait for a person, and be none that was
-// acknowledged.
+// newRegistrar has an administrator make room for a host, and enrolls it. At an unknown
+// host an autonomous agent would wait for a person, and would not count as acknowledged.
 func (t *Town) newRegistrar(ctx context.Context) (*registrar, error) {
 	r := &registrar{t, &agentauth.Client{
 		Store: agentauth.NewMemory(t.Random), HTTP: &http.Client{Timeout: patience}, Now: t.Now, Random: t.Random, HostName: "trial",

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// rest is what a process holds while nobody asks anything of it.
+// rest has the resources that a process holds without any requests.
 type rest struct {
 	goroutines, files int
-	heap              int // bytes, with what is not collected yet
+	heap              int // bytes, with garbage that is not collected yet
 }
 
-// How much more than one that has just begun a process may hold that was used:
-// connections that are kept, and caches. The program collects garbage when its heap is
-// five times of what is in use (docs/how-to/operations.md), so most of the heap is none of these.
+// How much more a used process may hold than one that has just begun: connections that
+// are kept, and caches. The program collects garbage when its heap is five times the
+// live heap (docs/how-to/operations.md), so most of the heap is none of these.
 const (
 	moreGoroutines = 64
 	moreFiles      = 64
@@ -59,8 +59,8 @@ func resting(ctx context.Context, address string) (rest, error) {
 }
 
 // leaks compares the first node and the first gateway, which have been used for a while,
-// with the last ones, which it begins anew. What they hold too much for half a minute is
-// a finding. It returns what they hold, in words.
+// with the last ones, which it begins anew. A surplus that lasts for half a minute is a
+// finding. It returns the numbers in words.
 func (t *Town) leaks(ctx context.Context) (string, error) {
 	n, g := t.nodes[len(t.nodes)-1], t.gateways[len(t.gateways)-1]
 	if err := errors.Join(n.process.stop(30*time.Second), t.boot(ctx, n), g.process.stop(30*time.Second), t.open(ctx, g), t.whole(ctx)); err != nil {

@@ -19,8 +19,8 @@ import (
 // logName is the origin of the log of a node on a file, which a witness needs to know.
 const logName = "trial.example/log"
 
-// restoreOlder puts an older copy of everything, keys and journal among it, in the place
-// of what a witness has seen. The server must not start.
+// restoreOlder replaces everything that a witness has seen, keys and journal among it,
+// with an older copy. The server must not start.
 func restoreOlder(ctx context.Context, t *Town) (string, error) {
 	n := t.nodes[0]
 	without, err := os.ReadFile(n.file)
@@ -85,7 +85,7 @@ func (t *Town) startWitness(ctx context.Context) (*process, string, error) {
 	return p, line, err
 }
 
-// copyFolder copies a folder whose files nobody else may read.
+// copyFolder copies a folder into one that only its owner may read.
 func copyFolder(from, to string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
@@ -95,7 +95,7 @@ func copyFolder(from, to string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return os.Chmod(name, 0o700) //nolint:gosec // a folder has to be entered
+			return os.Chmod(name, 0o700) //nolint:gosec // a folder must be entered
 		}
 		return os.Chmod(name, 0o600) //nolint:gosec // a file of the town
 	})

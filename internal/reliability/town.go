@@ -21,10 +21,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 )
 
-// Config is what a town is made of. Every field is required but Migrator.
+// Config has the parts of a town. Every field is required except Migrator.
 type Config struct {
 	Binary   string // the program under trial
-	Migrator string // what migrates the database; Binary where empty
+	Migrator string // the program that migrates the database; Binary where empty
 	Dir      string // where its files go
 	Nodes    int
 	Gateways int
@@ -33,8 +33,8 @@ type Config struct {
 	Now      func() time.Time
 	Random   io.Reader
 	Log      func(format string, args ...any)
-	// UnsafeAsynchronous has the primary wait for nobody, to see that what is lost then
-	// is found.
+	// UnsafeAsynchronous has the primary wait for no standby, to see that the judge finds
+	// the loss that follows.
 	UnsafeAsynchronous bool
 	// File has one node on a file of SQLite, without PostgreSQL.
 	File bool
@@ -439,7 +439,7 @@ func (t *Town) serveAgent(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(card) // when the client has gone nobody is left to tell
+		_, _ = w.Write(card) // a client that has gone gets no error
 	})
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		var call struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Result is what came of a trial, over all times that it was made.
+// Result is the result of a trial, over all times that it was made.
 type Result struct {
 	Name     string
 	Times    int
@@ -26,7 +26,7 @@ type Result struct {
 	Lost     int
 	Records  int             // in the evidence at the end
 	Without  []time.Duration // the longest time without a call that went through, each time
-	Wrong    []string        // what must not be
+	Wrong    []string        // the findings
 	Notes    []string
 	Excuses  map[string]int // reasons of calls without a definite answer
 }
@@ -34,8 +34,8 @@ type Result struct {
 // OK reports whether nothing was lost and nothing wrong.
 func (r Result) OK() bool { return r.Lost == 0 && len(r.Wrong) == 0 }
 
-// conclude takes what was counted. What never happened was not tried, so that nothing
-// of it could have been lost.
+// conclude takes the counts. Events that never happened were not tried, so none of them
+// could have been lost.
 func (r *Result) conclude(l *ledger) {
 	r.Counts, r.Compared, r.Wrong, r.Excuses = l.counts, l.compared, l.findings(), l.excuses
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func (r *Result) conclude(l *ledger) {
 	}
 }
 
-// Add adds what came of another trial of the same name.
+// Add adds the result of another trial of the same name.
 func (r *Result) Add(o Result) {
 	a, b := &r.Counts, o.Counts
 	for n, from := range map[*int]int{
@@ -83,7 +83,7 @@ func (r *Result) Add(o Result) {
 type Trial struct {
 	Name  string
 	Brief bool // takes seconds, and is among the tests of the tree
-	// Do does it and returns when the town is whole again, with what is worth telling.
+	// Do does it and returns when the town is whole again, with notes for the report.
 	Do func(ctx context.Context, t *Town) (string, error)
 }
 
@@ -137,7 +137,7 @@ func (t *Town) Play(ctx context.Context, trial Trial, times int) (Result, error)
 // settle is for how long there is load before a trial and after it.
 const calm = 700 * time.Millisecond
 
-// once makes a trial, with load before, meanwhile and after. Everybody must get an
+// once makes a trial, with load before, meanwhile and after. Every worker must get an
 // answer again at the end.
 func (t *Town) once(ctx context.Context, trial Trial) (string, error) {
 	if err := t.start(ctx); err != nil {
@@ -200,8 +200,8 @@ func killOneGateway(ctx context.Context, t *Town, g *gateway) (string, error) {
 	return "", t.open(ctx, g)
 }
 
-// killAhead kills a primary whose standby is behind: what was written since must not
-// have been acknowledged.
+// killAhead kills a primary whose standby is behind: writes since then must not have
+// been acknowledged.
 func killAhead(ctx context.Context, t *Town) (string, error) {
 	if err := t.leaveBehind(ctx); err != nil {
 		return "", err
@@ -224,8 +224,8 @@ func (t *Town) leaveBehind(ctx context.Context) error {
 // ahead is for how long the primary continues without its standby.
 const ahead = 2 * time.Second
 
-// killPrimary kills the primary and promotes the standby. What was the primary comes
-// back as the standby, since nothing is acknowledged before there is one.
+// killPrimary kills the primary and promotes the standby. The former primary comes back
+// as the standby, since nothing is acknowledged before there is one.
 func killPrimary(ctx context.Context, t *Town) (string, error) {
 	t.primary.Kill()
 	if err := t.standby.Promote(ctx); err != nil {
@@ -245,8 +245,8 @@ func (t *Town) writes(ctx context.Context) error {
 	})
 }
 
-// stopNode stops a node for a time. It continues in the middle of what it did, and must
-// not write what others have gone past.
+// stopNode stops a node for a time. It continues in the middle of its work, and must not
+// write behind the progress of the others.
 func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error) {
 	n := some(t.nodes)
 	n.signal(syscall.SIGSTOP)
@@ -254,7 +254,7 @@ func stopNode(ctx context.Context, t *Town, length time.Duration) (string, error
 	if !pause(ctx, length) {
 		return "", ctx.Err()
 	}
-	// It may have held what all the others wait for.
+	// It may have held a lock that all the others wait for.
 	stopped := t.Now()
 	return "", until(ctx, time.Minute, func() error {
 		if t.ledger.lastWent().Before(stopped) {
@@ -271,7 +271,7 @@ func cutGateway(ctx context.Context, t *Town) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// What it asks the server once and keeps it has asked.
+	// This search fills the gateway's caches of the server's answers.
 	if code, err := direct.search(ctx); err != nil || code != "" {
 		return "", fmt.Errorf("before it is cut off: %q %w", code, err)
 	}
@@ -329,7 +329,7 @@ func fillDisk(ctx context.Context, t *Town) (string, error) {
 	}
 	err = t.onFullDisk(ctx, g, d)
 	if err == nil {
-		// What it keeps is at the server before its disk goes.
+		// Its spool is at the server before its disk goes.
 		err = t.shipped(ctx)
 	}
 	err = errors.Join(err, g.process.stop(20*time.Second))

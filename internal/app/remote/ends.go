@@ -35,7 +35,7 @@ func (g *apartGateway) ready(ctx context.Context) (answer serve.Readiness) {
 // restTime is how long a gateway that ends takes to send its last records.
 const restTime = 5 * time.Second
 
-// shipRest sends what was recorded at the end: whether there is a next start nobody knows.
+// shipRest sends the last records at the end, because there may never be a next start.
 func (g *apartGateway) shipRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer cancel()
@@ -44,7 +44,7 @@ func (g *apartGateway) shipRest(ctx context.Context) {
 	}
 }
 
-// tellStart says what serves where, and where its clients are led to.
+// tellStart logs which address serves which agent, and where its clients are led to.
 func (g *apartGateway) tellStart(ctx context.Context, listening net.Addr) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listening.String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent),
@@ -72,7 +72,7 @@ func (f *face) dev(admit bool) error {
 	if admit {
 		return errors.New("--dev: the server does not run with --dev, or has no built-in users")
 	}
-	return nil // without --dev nobody built in is admitted
+	return nil // without --dev the gateway admits no built-in user
 }
 
 // Sends carries records of a spool to the server with their bodies.

@@ -23,7 +23,7 @@ type Keys struct {
 	Context *token.PrivateKey // signs contexts for the agent behind
 }
 
-// Enrolment is what a gateway keeps of its enrolment.
+// Enrolment is the result of enrolling that a gateway keeps.
 type Enrolment struct {
 	Server  string        `json:"server"`
 	Gateway string        `json:"gateway"`
@@ -117,7 +117,7 @@ func (k *Keys) Keep(e Enrolment) error {
 	return os.Rename(name+".new", name)
 }
 
-// enrolled reads what was kept.
+// enrolled reads the enrolment from its file.
 func (k *Keys) enrolled() (Enrolment, error) {
 	var e Enrolment
 	name := filepath.Join(k.State, "enrolment.json")

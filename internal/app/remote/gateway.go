@@ -1,5 +1,5 @@
-// Package remote runs a gateway apart from its server: its keys and enrolment, its spool, what it learns from
-// the server, and the client on standard input.
+// Package remote runs a remote gateway: its keys and enrolment, its spool, the state
+// that it learns from the server, and the client on standard input.
 package remote
 
 import (
@@ -42,7 +42,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// apartGateway is a running gateway apart from the server.
+// apartGateway is a running remote gateway.
 type apartGateway struct {
 	options  Options
 	keys     *Keys
@@ -57,14 +57,14 @@ type apartGateway struct {
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time       // proofs before it are not believed
-	before   *app.UsedProofs // what the process before this one used; nil for none
+	before   *app.UsedProofs // the proofs that the process before this one used; nil for none
 	tls      *serve.TLS      // nil where it is not spoken
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
 	strangers *outbound.Client
 	queue     *shed.Queue
 	face      atomic.Pointer[face]
-	moved     chan struct{} // holds one when the feed has gone on since the server was told
+	moved     chan struct{} // holds one when the feed has moved since the server was told
 	now       func() time.Time
 	log       *slog.Logger
 
@@ -97,7 +97,7 @@ func Run(ctx context.Context, p Process, o Options) error {
 		if g.child, err = o.MCP.Child(p, g.log); err != nil {
 			return err
 		}
-		defer g.child.Close() // when nobody calls any more
+		defer g.child.Close() // when no call is under way any more
 	}
 	if err := g.open(ctx); err != nil {
 		return errors.Join(err, g.close())
@@ -213,7 +213,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	return errors.Join(watched, g.front(f))
 }
 
-// load asks the server what the gateway is made of.
+// load asks the server for the gateway's setup.
 func (g *apartGateway) load(ctx context.Context) (*face, error) {
 	var err error
 	f := &face{}
@@ -243,7 +243,7 @@ func (g *apartGateway) renew(ctx context.Context, s link.Status) {
 	g.log.InfoContext(ctx, "the server's configuration has changed and was taken over")
 }
 
-// read is what the setup's configuration refers to.
+// read returns a file that the setup's configuration refers to.
 func (f *face) read(name string) ([]byte, error) {
 	if name == "the server's setup" {
 		return []byte(f.setup.Configuration), nil
@@ -254,7 +254,7 @@ func (f *face) read(name string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
 }
 
-// follow makes the subscriber, which goes on from where it was.
+// follow makes the subscriber, which continues from where it was.
 func (g *apartGateway) follow() error {
 	reached := ReachedFile(filepath.Join(g.options.State, "feed"))
 	floor, err := reached.Read()
@@ -338,14 +338,14 @@ func (g *apartGateway) front(f *face) error {
 	return nil
 }
 
-// scopeTokens resolves scope tokens by what the server has on record.
+// scopeTokens resolves scope tokens by the records of the server.
 func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
 	return link.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
 		Records: link.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
 	}}
 }
 
-// answers are what the gateway asks the server.
+// answers are the questions of the gateway to the server.
 func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
@@ -356,7 +356,7 @@ func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gatew
 	}
 }
 
-// observed has the meter told of what becomes of calls, where there is one.
+// observed has the meter told of the outcomes of calls, where there is one.
 func (g *apartGateway) observed(c gateway.Config) gateway.Config {
 	if g.telemetry != nil {
 		c.Observer, c.Gate.Took = g.telemetry, g.telemetry.Took
@@ -437,13 +437,13 @@ func (g *apartGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 	if out.GRPC = g.options.Address; out.GRPC == "" {
 		out.GRPC = g.options.GRPC
 	}
-	// What it issues is signed by the server alone.
+	// The server alone signs the capabilities that it issues.
 	keys, err := token.ParseKeySet(f.setup.Issuing)
 	out.Keys, out.Published = func() token.KeySet { return keys }, func() []byte { return f.setup.Issuing }
 	return out, err
 }
 
-// handler is the gateway with what the server answers in its stead.
+// handler is the gateway, with the paths that the server answers in its stead.
 func (g *apartGateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", g.issuing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.face.Load().gateway.ServeHTTP(w, r) })))
@@ -468,8 +468,8 @@ func (g *apartGateway) handler() http.Handler {
 	return mux
 }
 
-// issuing passes calls that issue, list or end capabilities to the server as
-// they are: it finds out by itself who calls.
+// issuing passes calls that issue, list or end capabilities to the server unchanged: the
+// server authenticates the caller.
 func (g *apartGateway) issuing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		config := g.face.Load().config

@@ -31,8 +31,8 @@ type apartHolds struct {
 	taken   map[string]bool
 }
 
-// heldEvery is how often the server is asked what people have said, while anything
-// is held.
+// heldEvery is how often the gateway asks the server for people's answers, while it
+// holds any call.
 const heldEvery = time.Second
 
 func newApartHolds(remote *link.Remote, book *link.Book, now func() time.Time, log *slog.Logger) (*apartHolds, error) {
@@ -65,15 +65,15 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 	if refused := (*link.Refused)(nil); errors.As(err, &refused) {
 		return gateway.HeldTask{}, errors.Join(refused, h.book.Delete(task))
 	}
-	// The caller is told that nothing is held, so nobody may approve it: whether the
-	// server has asked anybody is not known.
+	// The gateway tells the caller that no call is held, so no approval may take effect. It
+	// does not know whether the server has asked anyone.
 	e.State, e.Request = link.HeldWithdrawing, nil
 	err = errors.Join(err, h.book.Put(e))
 	return gateway.HeldTask{}, err
 }
 
-// Task implements [gateway.Holds]. The server knows of what other gateways of the
-// agent hold, too.
+// Task implements [gateway.Holds]. The server knows also the calls that other gateways
+// of the agent hold.
 func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldTell, Task: task})
 	return app.HereTask(a.Task), a.Known, err
@@ -98,8 +98,9 @@ func (h *apartHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTa
 	return app.HereTask(a.Task), err
 }
 
-// Take implements [gateway.Holds]: the server notes that it is made now, then the
-// book does, and then it goes on. A crash in between makes it never twice.
+// Take implements [gateway.Holds]. The server notes first that the call is made now,
+// then the book does, and then the call continues. After a crash in between it is never
+// made twice.
 func (h *apartHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	for {
 		task, ok := h.next()
@@ -154,7 +155,7 @@ func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decisio
 	return h.report(ctx, e)
 }
 
-// report tells the server what came of a call, and then forgets it.
+// report tells the server the result of a call, and then forgets it.
 func (h *apartHolds) report(ctx context.Context, e link.HeldEntry) error {
 	if _, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldMade, Task: e.Task, Result: e.Result}); err != nil {
 		return err
@@ -203,8 +204,8 @@ func (h *apartHolds) approved(task string) {
 	h.changed = make(chan struct{})
 }
 
-// tend asks the server what has become of what is held here, and tells it what it
-// has to know, until ctx ends.
+// tend asks the server what has become of the calls held here, and reports their changes
+// to it, until ctx ends.
 func (h *apartHolds) tend(ctx context.Context) {
 	tick := time.NewTicker(heldEvery)
 	defer tick.Stop()

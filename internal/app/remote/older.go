@@ -74,7 +74,7 @@ func (g *apartGateway) wentBack(had, has int64) {
 	g.log.Error("calls are refused", slog.String("why", why))
 }
 
-// checkOlder compares the server with what was seen before the start.
+// checkOlder compares the server with the state that the gateway saw before the start.
 func (g *apartGateway) checkOlder(ctx context.Context) error {
 	why, err := os.ReadFile(filepath.Join(g.options.State, OlderName))
 	if err == nil {

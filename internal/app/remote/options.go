@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-// DefaultState is where a gateway keeps its keys and what the server does not
-// have yet.
+// DefaultState is the folder where a gateway keeps its keys and the records that the
+// server does not have yet.
 const DefaultState = "powerbox-gateway"
 
 // Options are the flags of a gateway that runs.
@@ -28,7 +28,7 @@ type Options struct {
 	Lease      time.Duration
 	Lazy       time.Duration
 	Feeds      []string // relays of the feed
-	FeedToken  string   // file with what is shown to them
+	FeedToken  string   // file with the token for them
 	Dev        bool
 	Metrics    string // address of the metrics, "" for none
 	TLS        config.TLS
@@ -57,13 +57,13 @@ type MCPOptions struct {
 	Sessions   int
 	Share      int    // of the sessions, for one client; 0 for a quarter
 	Stdio      bool   // one client, by our own standard input and output
-	Capability string // file with what that client shows
+	Capability string // file with the capability that the client presents
 	Key        string // file with the key of its holder
 	// read reads one capability of a file.
 	Read func(file string) (holder.Capability, error)
 }
 
-// Process is what a gateway has of its own process.
+// Process is the standard streams of a gateway's process, and its clock.
 type Process struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -74,7 +74,7 @@ type Process struct {
 // named: none of them is a secret.
 var Given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
 
-// Check reports what does not go together.
+// Check reports options that do not go together.
 func (o MCPOptions) Check() error {
 	switch {
 	case !o.Exec && (len(o.Command) > 0 || len(o.Env) > 0 || o.Stdio):

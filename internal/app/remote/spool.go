@@ -30,7 +30,8 @@ func stateOf(dir string) string {
 	return dir
 }
 
-// SpoolOf is what the spool in a state directory is opened and verified by.
+// SpoolOf holds the names and keys by which the spool in a state directory is opened and
+// verified.
 type SpoolOf struct {
 	Keys     *Keys
 	Enrolled Enrolment

@@ -27,7 +27,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Child makes what runs the command.
+// Child makes the server that runs the command.
 func (o MCPOptions) Child(p Process, log *slog.Logger) (*stdio.Server, error) {
 	env := []string{}
 	for _, name := range append(append([]string{}, Given...), o.Env...) {
@@ -78,8 +78,8 @@ type underWay struct {
 	cancel context.CancelCauseFunc
 }
 
-// cancellable is what a request that stands for itself runs under: its host cancels it
-// by a notification, and over HTTP that is the end of the connection.
+// cancellable returns the context that a request which stands for itself runs under. Its
+// host cancels it by a notification, and over HTTP that is the end of the connection.
 func (f *stdioFront) cancellable(ctx context.Context, m mcp.Message) (context.Context, func()) {
 	if !m.Stateless() || m.Kind != mcp.Request {
 		return ctx, func() {}
@@ -100,8 +100,8 @@ func (f *stdioFront) cancellable(ctx context.Context, m mcp.Message) (context.Co
 	}
 }
 
-// cancel ends what has the id that a notification names, and reports whether that is
-// something that stands for itself.
+// cancel ends the requests with the id that a notification names, and reports whether
+// there were any.
 func (f *stdioFront) cancel(line []byte) bool {
 	v, err := powerbox.DecodeValue(line, powerbox.Limits{Bytes: stdio.MaxLine, Depth: 64})
 	if err != nil {
@@ -131,7 +131,8 @@ func newStdioFront(g *apartGateway, p Process, at net.Addr) (*stdioFront, error)
 	public := f.gateway.URL(g.enrolled.Agent)
 	return &stdioFront{
 		url: "http://" + at.String() + "/agents/" + g.enrolled.Agent, aud: public, http: stayingClient(), key: key, ops: mappedOps(f.config, g.enrolled.Agent), now: p.Now, log: g.log, out: p.Stdout,
-		// It is read again for every message: whoever has another one written to the file goes on with that.
+		// The capability is read again for every message, so a new one in the file is used at
+		// once.
 		held: func() (holder.Capability, error) { return g.options.MCP.Read(g.options.MCP.Capability) },
 	}, nil
 }
@@ -173,13 +174,13 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 			} else {
 				select {
 				case limit <- struct{}{}:
-					ctx, done := f.cancellable(ctx, m) // what cancels it may come right behind
+					ctx, done := f.cancellable(ctx, m) // its cancellation may come right behind
 					waiting.Go(func() {
 						defer func() { <-limit }()
 						defer done()
 						f.message(ctx, m, wrong, line)
 					})
-				default: // whoever waits may wait for what comes behind this one
+				default: // a waiting request may need a message that comes behind this one
 					f.refuse(m.ID, internalError, "too many requests are under way; try again when one was answered")
 				}
 			}
@@ -199,7 +200,7 @@ func (f *stdioFront) run(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// message passes one message on, and writes what comes of it.
+// message passes one message on, and writes the answer.
 func (f *stdioFront) message(ctx context.Context, m mcp.Message, wrong *a2a.Error, line []byte) {
 	if wrong != nil {
 		f.refuse(m.ID, wrong.Code, wrong.Message)
@@ -299,7 +300,7 @@ func (f *stdioFront) request(ctx context.Context, method string, m mcp.Message, 
 	return r, err
 }
 
-// follow writes what the server says by itself.
+// follow writes the messages that the server sends unasked.
 func (f *stdioFront) follow(ctx context.Context) {
 	r, err := f.request(ctx, http.MethodGet, mcp.Message{}, nil)
 	if err != nil {
@@ -321,7 +322,7 @@ func (f *stdioFront) end() {
 	defer cancel()
 	if r, err := f.request(ctx, http.MethodDelete, mcp.Message{}, nil); err == nil && r.Header.Get(mcp.HeaderSession) != "" {
 		if answer, err := f.http.Do(r); err == nil {
-			_ = answer.Body.Close() // nothing in it is for anybody
+			_ = answer.Body.Close() // it has nothing to read
 		}
 	}
 }
@@ -346,7 +347,7 @@ func (f *stdioFront) failed(m mcp.Message, err error) {
 	f.refuse(m.ID, internalError, "the gateway could not pass it on: "+err.Error())
 }
 
-// internalError is the code of JSON-RPC for what went wrong in between.
+// internalError is the code of JSON-RPC for errors on the way.
 const internalError = -32603
 
 // refuse answers with an error. A message whose id cannot be read has none.
@@ -355,7 +356,7 @@ func (f *stdioFront) refuse(id []byte, code int, message string) {
 		id = []byte("null")
 	}
 	answer, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": message}})
-	if err == nil { // what was decoded can be written
+	if err == nil { // a decoded value can be written
 		f.write(answer)
 	}
 }
@@ -395,8 +396,8 @@ func (g *apartGateway) awaitReady(ctx context.Context) {
 	}
 }
 
-// speak takes the one client that speaks by our standard input. What it returns ends
-// when that does: there is nobody left to serve.
+// speak takes the one client that speaks by our standard input. The context that it
+// returns ends with that client, because the gateway serves no other.
 func (g *apartGateway) speak(ctx context.Context, p Process, at net.Addr) (context.Context, error) {
 	f, err := newStdioFront(g, p, at)
 	if err != nil {
@@ -405,7 +406,7 @@ func (g *apartGateway) speak(ctx context.Context, p Process, at net.Addr) (conte
 	ctx, done := context.WithCancel(ctx)
 	go func() {
 		defer done()
-		g.awaitReady(ctx) // a host begins at once, and asks nobody whether it may
+		g.awaitReady(ctx) // a host begins at once, without asking for readiness
 		if err := f.run(ctx, p.Stdin); err != nil {
 			g.log.WarnContext(ctx, "the host's messages cannot be read any more", slog.Any("error", err))
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
 
-// GATE-9: a host that asks for more than is under way at once is told so, and what it
-// says that is no request is still passed on: an answer that a request waits for. Who
-// says nothing more still gets what was asked for.
+// GATE-9: a host that has too many requests under way is told so. Its messages that are
+// no requests are still passed on, such as an answer that a request waits for. A host
+// that closes its input still gets the answers to its requests.
 func TestGATE9_RequestsUnderWayAreBounded(t *testing.T) {
 	release, reached := make(chan struct{}), make(chan string, 100)
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func TestGATE9_HostsUseIdsAgain(t *testing.T) {
 	gateway := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if bytes.Contains(body, []byte("cancelled")) {
-			gone <- string(body) // which nobody is to hear of
+			gone <- string(body) // the gateway must not get it
 			return
 		}
 		reached <- string(body)

@@ -8,12 +8,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// callers makes what says who calls, with the proofs of before a restart.
+// callers makes the authenticator of callers, with the proofs of before a restart.
 func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
 	f.began = g.started
 	switch {
 	case g.face.Load() != nil:
-		// What sessions proved before is forgotten with the old configuration.
+		// The proofs of earlier sessions are forgotten with the old configuration.
 		f.began = g.now().Truncate(time.Second).Add(time.Second)
 	case g.before != nil:
 		f.began = g.before.Sessions

@@ -19,9 +19,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-// ListenSocket makes a Unix socket of mode 0600, in a folder that nobody else
-// can enter until it has that mode. A socket that nobody answers on is
-// replaced.
+// ListenSocket makes a Unix socket of mode 0600, in a folder that only its owner can
+// enter until the socket has that mode. A socket without a listener is replaced.
 func ListenSocket(ctx context.Context, name string) (net.Listener, error) {
 	info, err := os.Lstat(name)
 	switch {
@@ -51,7 +50,7 @@ func ListenSocket(ctx context.Context, name string) (net.Listener, error) {
 	return l, nil
 }
 
-// Front is a listener with what answers on it.
+// Front is a listener with its handler.
 type Front struct {
 	Listener net.Listener
 	Handler  http.Handler
@@ -67,7 +66,7 @@ func CloseAll(fronts []Front) error {
 	return err
 }
 
-// Server is what fronts are served with.
+// Server holds the settings that all fronts share.
 type Server struct {
 	Limits        config.Limits
 	Notice, Drain time.Duration
@@ -77,14 +76,14 @@ type Server struct {
 	Log           *slog.Logger
 }
 
-// leaving is what has streams, which take their leave.
+// leaving is a server with streams, which take their leave.
 type leaving interface {
 	Drain()
 	EndStreams()
 }
 
-// Serve serves until ctx ends or one of the fronts fails, which ends all. What is
-// read from files is read again meanwhile.
+// Serve serves until ctx ends or one of the fronts fails, which ends all. Meanwhile it
+// reads changed files again.
 func (s Server) Serve(ctx context.Context, fronts []Front) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,16 +113,16 @@ func (s Server) server(h http.Handler) *http.Server {
 	protocols.SetUnencryptedHTTP2(true) // gRPC needs HTTP/2, and on loopback has no TLS
 	return &http.Server{
 		Protocols: protocols, HTTP2: receiving, Handler: endAfterChunks(h), MaxHeaderBytes: int(s.Limits.Header), ReadHeaderTimeout: s.Limits.HeaderTime, IdleTimeout: s.Limits.IdleTime,
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn), // each line of the log is one of ours, for whoever reads it by machine
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn), // each line of the log has our form, for programs that read it
 	}
 }
 
-// endAfterChunks ends the connection after a request of HTTP/1.1 whose body comes
-// in chunks, and after each of HTTP/1.0. net/http takes the former by its chunks and
-// forgets that there was a Content-Length, too, and the latter by its Content-Length,
-// and forgets that there was a Transfer-Encoding. A proxy in front may have seen
-// the request end elsewhere: what stands behind it is then somebody's idea of a next
-// request and nobody's request (RFC 9112, section 6.1; ATK-31).
+// endAfterChunks ends the connection after a request of HTTP/1.1 whose body comes in
+// chunks, and after each of HTTP/1.0. net/http takes the former by its chunks and
+// ignores a Content-Length beside them. It takes the latter by its Content-Length and
+// ignores a Transfer-Encoding. A proxy in front may have seen the request end elsewhere.
+// The bytes behind it could then be taken for a request that no client sent (RFC 9112,
+// section 6.1; ATK-31).
 //
 // The rest of such a body is not read after the answer: each chunk costs work, and nothing
 // on this connection follows it (ATK-80).
@@ -147,10 +146,9 @@ var receiving = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxRecei
 // lastWords is the time that streams which are ended have to say so.
 const lastWords = time.Second
 
-// end ends the servers: /readyz says no and new streams are refused at once,
-// while whoever sends calls here learns of it; then nothing new is taken, and
-// what is under way has its time. A stream that is open after that ends with an
-// event that says why.
+// end ends the servers. At once /readyz says no and new streams are refused, so that
+// load balancers learn of it. Then the servers take no new requests, and those under way
+// have their time. A stream that is open after that ends with an event that says why.
 func (s Server) end(servers []*http.Server) error {
 	s.Streams.Drain()
 	s.Log.Info("ending: no new streams; a second signal ends at once", slog.String("notice", s.Notice.String()), slog.String("drain", s.Drain.String()))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What net/http says by itself is a line of the log like any other.
+// The messages of net/http are lines of the log like any other.
 func TestLinesOfTheLogAreJSON(t *testing.T) {
 	var log strings.Builder
 	s := Server{Log: slog.New(slog.NewJSONHandler(&log, nil))}.server(http.NotFoundHandler())

@@ -58,7 +58,7 @@ func TestATK55_ConnectionsAreLimitedByAddress(t *testing.T) {
 			return c, true
 		case <-closed:
 		}
-		// Accept goes on waiting: give it somebody else.
+		// Accept continues to wait: give it another connection.
 		marker++
 		_, other := net.Pipe()
 		inner.conns <- claimedConn{other, &net.TCPAddr{IP: net.IPv4(198, 51, 100, byte(marker)), Port: 1}}

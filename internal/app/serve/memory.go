@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// memoryShare is how much of the memory that the system grants is Go's, in percent.
-// The rest is for what Go does not count, such as buffers of SQLite's files.
+// memoryShare is how much of the memory that the system grants is Go's, in percent. The
+// rest is for memory that Go does not count, such as buffers of SQLite's files.
 const memoryShare = 90
 
-// memoryLimit returns the memory that Go is to keep within, by the control group of
-// the process: memory.max of version 2, memory.limit_in_bytes of version 1. Parents
-// bound their children, so the smallest on the way up counts. 0 is no limit. Go does
-// not look there by itself, and a process at its limit is killed, not slowed.
+// memoryLimit returns the memory that Go is to keep within, by the control group of the
+// process: memory.max of version 2, memory.limit_in_bytes of version 1. Parents bound
+// their children, so the smallest on the way up counts. 0 is no limit. Go does not look
+// there unasked, and a process at its limit is killed, not slowed.
 func memoryLimit(root fs.FS) int64 {
 	own, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

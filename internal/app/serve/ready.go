@@ -19,10 +19,10 @@ const (
 	TryTime = 5 * time.Second
 )
 
-// Dependency is what a process cannot serve without. It is tried when somebody asks for
-// readiness, by a write that is durable as those of calls are, in the same queue.
+// Dependency is a resource that a process cannot serve without. A readiness request
+// tries it by a write that is durable as those of calls are, in the same queue.
 type Dependency struct {
-	Name, Down string // what it is, and what is said of it when it fails
+	Name, Down string // the name, and the message when it fails
 	Try        func(ctx context.Context) error
 	Now        func() time.Time
 

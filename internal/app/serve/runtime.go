@@ -6,20 +6,20 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent lets the heap grow to five times of what is in use before it is
-// collected, where GOGC says nothing: what is in use is small, some tens of MB
-// with a full memo, and collecting is a fifth of the time of a call otherwise.
+// gcPercent lets the heap grow to five times the live heap before it is collected,
+// unless GOGC is set. The live heap is small, some tens of MB with a full memo, and
+// collecting is a fifth of the time of a call otherwise.
 const gcPercent = 400
 
-// diskThreads are how many goroutines wait for the disk at once, in the calls of
-// the system: the writer for its journal, and who takes records into the file or
-// copies its log. Go takes a processor from a thread that waits there only after a
-// while, in which nobody has it: with two processors, half of all.
+// diskThreads are how many goroutines wait for the disk at once, in the calls of the
+// system: the writer for its journal, and the copiers of records and of the log. Go
+// takes a processor from a waiting thread only after a while, and until then the
+// processor is idle: with two processors, half of all.
 const diskThreads = 2
 
-// Tune sets what Go has otherwise by default, for a process that serves calls, where
-// GOGC, GOMEMLIMIT and GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept:
-// who has more threads at once than it allows is stopped for the rest of a period.
+// Tune sets Go's defaults for a process that serves calls, where GOGC, GOMEMLIMIT and
+// GOMAXPROCS say nothing. A limit of the CPU time, as of a container, is kept: the
+// kernel stops a process with more threads than the limit for the rest of a period.
 func Tune(env func(string) string) (restore func()) {
 	var undo []func()
 	if env("GOGC") == "" {

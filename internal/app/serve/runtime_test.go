@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestWhatIsTunedIsTheOperatorsFirst: what the environment says stays, and what is
-// set is as it was afterwards.
+// TestWhatIsTunedIsTheOperatorsFirst: settings of the environment stay, and restore
+// undoes the others.
 func TestWhatIsTunedIsTheOperatorsFirst(t *testing.T) {
 	runtime.SetDefaultGOMAXPROCS()
 	processors, percent := runtime.GOMAXPROCS(0), debug.SetGCPercent(100)

@@ -17,7 +17,7 @@ const (
 	shedLog   = time.Minute // between two lines of the log
 )
 
-// shedAnswer is what a client gets that there is no file descriptor for.
+// shedAnswer is the answer to a client without a file descriptor left for it.
 const shedAnswer = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 44\r\nConnection: close\r\n\r\nthe server is overloaded; try again shortly\n"
 
 // Shedding keeps a file descriptor in reserve. When there is no other, it takes the next
@@ -77,8 +77,8 @@ func (s *shedder) full(why error) {
 	}
 }
 
-// turnAway answers and closes. What the client sent is read before, as far as it is there:
-// the answer would be lost otherwise.
+// turnAway answers and closes. It first reads the bytes that the client has sent so far,
+// since the answer would be lost otherwise.
 func (s *shedder) turnAway(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	if s.secured || c.SetDeadline(time.Now().Add(shedTime)) != nil {

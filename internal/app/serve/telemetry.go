@@ -25,8 +25,8 @@ func NewTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.T
 	return t, err
 }
 
-// ListenTelemetry opens the address of the metrics. It has no TLS and asks for
-// no token: what is told there names nobody.
+// ListenTelemetry opens the address of the metrics. It has no TLS and asks for no token:
+// the metrics name no caller.
 func ListenTelemetry(ctx context.Context, t *telemetry.Telemetry, address string, log *slog.Logger) (Front, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

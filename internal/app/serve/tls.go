@@ -24,13 +24,13 @@ import (
 // systems, the time of the old one.
 const rereadEvery = 2 * time.Second
 
-// Source is something that is read from files again when they change, while it
-// is in use. What cannot be read, or does not fit together, changes nothing.
+// Source is something that is read from files again when they change, while it is in
+// use. Files that cannot be read, or do not fit together, change nothing.
 type Source struct {
 	Setting string // in the configuration
 	Files   []config.Path
 	Use     func(contents [][]byte) error
-	seen    [sha256.Size]byte // what the files were when they were last looked at
+	seen    [sha256.Size]byte // the files' digest when they were last looked at
 }
 
 // Rereads are the sources of a process.
@@ -68,8 +68,8 @@ func (r *Rereads) Replace(made []*Source, agents []config.Agent, same func(id st
 	r.list = append(r.list, made...)
 }
 
-// Read reads the files and puts them to use where they differ from what was
-// read last, or in any case with anyway. It reports whether it did.
+// Read reads the files and uses them where they differ from the last read, or in any
+// case with anyway. It reports whether it used them.
 func (s *Source) Read(anyway bool) (used bool, err error) {
 	contents := make([][]byte, len(s.Files))
 	sum := sha256.New()

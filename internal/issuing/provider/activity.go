@@ -10,12 +10,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Action is one record, as a person reads what was done in their name.
+// Action is one record, as a person reads an action in their name.
 type Action struct {
 	Record   string // id
 	At       time.Time
 	By       string // id of the agent, or who else
-	Name     string // of the agent in its own words, "" for somebody else
+	Name     string // of the agent in its own words, "" for another actor
 	What     string // as in agent.register, or the capability that was executed
 	Executed bool
 	Allowed  bool
@@ -23,14 +23,14 @@ type Action struct {
 	Why      string // the first reason of a denial
 }
 
-// The bounds of one look at what was done.
+// The bounds of one look at actions.
 const (
 	actions     = 100
 	actionsScan = 20000
 )
 
-// Activity returns what the agents of a person did and what was done about them,
-// newest first; for administrators of all.
+// Activity returns the actions of a person's agents and the actions about them, newest
+// first. Administrators see those of all.
 func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
 	if who.Principal == "" {
 		return nil, nil
@@ -114,8 +114,8 @@ const (
 	coolOff     = time.Hour
 )
 
-// refused is the error of asking again for what a person has refused again and
-// again, nil where it was not so.
+// refused is the error for a repeated request that a person has refused again and again,
+// nil where it was not so.
 func refused(held []Grant, wanted []wish, now time.Time) error {
 	for _, w := range wanted {
 		n := 0

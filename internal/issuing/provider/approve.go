@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// challenge asks a person. What was asked before about the same agent and is not
-// answered is replaced: its code dies (AAP-A12).
+// challenge asks a person. It replaces an earlier question about the same agent that is
+// not answered: the code of that one dies (AAP-A12).
 func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, asking Asking, now time.Time) (*Challenge, error) {
 	open, err := tx.PendingApprovals()
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Provider) challenge(tx Tx, h Host, a Agent, grants []Grant, kind Kind, 
 	return &Challenge{ap, code}, tx.PutApproval(ap)
 }
 
-// code makes a user code, and what is stored of it.
+// code makes a user code, and the hash of it that is stored.
 func (p *Provider) code() (shown string, stored []byte, err error) {
 	if shown, err = newCode(p.config.Random); err != nil {
 		return "", nil, err
@@ -64,7 +64,7 @@ func (p *Provider) code() (shown string, stored []byte, err error) {
 	return shown, p.codeHash(normal), nil
 }
 
-// Person is who answers.
+// Person answers questions.
 type Person = people.Person
 
 // Decision is a person's word on one grant.
@@ -81,8 +81,8 @@ type Answer struct {
 	Deny      bool // everything, and an agent that waits is rejected
 	Decisions []Decision
 	Reason    string // told to the agent
-	// Seen is the [Provider.Digest] of what the person was shown, "" where it was
-	// not a page. A question that has changed since is not answered.
+	// Seen is the [Provider.Digest] of the page as shown to the person, "" where it was not
+	// a page. A question that has changed since is not answered.
 	Seen string
 	// Proof is the [Provider.AnswerDigest] that the person's passkey signed, "" for
 	// none, and Passkey which one it was. Another answer than that is not taken.
@@ -104,9 +104,9 @@ type Question struct {
 	Approval Approval
 	Agent    Agent
 	Host     Host
-	Grants   []Grant // what is asked for
-	Held     []Grant // what the agent has
-	Denied   []Grant // what it was refused before, by a person
+	Grants   []Grant // the grants that are asked for
+	Held     []Grant // the grants of the agent
+	Denied   []Grant // the grants that a person refused it before
 	// Claimed are the agents that act on their own and end with the answer, unless it is
 	// a denial: the host becomes that of a person, and they are claimed (AAP-U3).
 	Claimed []Agent
@@ -159,8 +159,8 @@ func (p *Provider) Question(ctx context.Context, who Person, id string) (Questio
 	return q, err
 }
 
-// Questions returns what waits for a person, newest first. Nobody is told of a
-// request that has no user yet: it is for anyone who has its code.
+// Questions returns the requests that wait for a person, newest first. A request without
+// a user yet is listed for no person: anyone who has its code can answer it.
 func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
 	var out []Question
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
@@ -224,7 +224,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	}
 }
 
-// user is who is to answer, "" for none in particular.
+// user is the person who has to answer, "" for none in particular.
 func (q Question) user() string {
 	if q.Host.User != "" {
 		return q.Host.User
@@ -320,7 +320,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	})
 }
 
-// becomes is what becomes of the agent and the host of a question by the answer.
+// becomes sets the states of the agent and the host of a question by the answer.
 func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, now time.Time) error {
 	switch {
 	case q.Approval.Kind == ForCapability:
@@ -344,7 +344,7 @@ func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, n
 	return nil
 }
 
-// stands reports whether what is asked about is still as it was: an agent that
+// stands reports whether the subject of a question is still as it was: an agent that
 // waits, or for more capabilities one that has not ended (AAP-M1, ATK-51).
 func (q Question) stands(now time.Time) bool {
 	state := q.Agent.At(now)
@@ -359,14 +359,14 @@ func (q Question) stands(now time.Time) bool {
 	return state == agentauth.Pending
 }
 
-// Open reports whether a question can be approved: it was not answered, what it asks
-// about is as it was, and something of what it asks for is left.
+// Open reports whether a question can be approved: it was not answered, its subject is
+// as it was, and something of the requested grants is left.
 func (p *Provider) Open(q Question) bool {
 	return q.Approval.Status == agentauth.Pending && p.Over(q) == ""
 }
 
-// Over is why a question ended before anybody answered it, "" for one that was answered or
-// can be.
+// Over is why a question ended without an answer, "" for one that was answered or can
+// be.
 func (p *Provider) Over(q Question) string {
 	now := p.config.Now()
 	switch {
@@ -386,13 +386,13 @@ func (p *Provider) Over(q Question) string {
 	return ""
 }
 
-// offered reports whether what a grant asks for can be had by now.
+// offered reports whether the capability of a grant can be had by now.
 func (p *Provider) offered(g Grant) bool {
 	c := p.capabilities[g.Capability]
 	return c != nil && !c.Blocked && p.Remains(g)
 }
 
-// Why a question ends before anybody answers it, as its agent and the people who were asked are
+// Why a question ends without an answer, as its agent and the people who were asked are
 // told.
 const (
 	endedTime      = "its time ran out before anybody answered; the agent can ask again"
@@ -447,7 +447,7 @@ func (p *Provider) decided(q *Question, who Person, answer Answer) (map[string]b
 	return approved, nil
 }
 
-// reject ends a host that nobody wanted, with the agents that wait under it
+// reject ends a host that its person rejected, with the agents that wait under it
 // (AAP-M2).
 func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 	q.Host.Status, q.Host.Updated = agentauth.Rejected, now
@@ -476,13 +476,13 @@ func (p *Provider) reject(tx Tx, q *Question, now time.Time) error {
 	return nil
 }
 
-// The reasons of denials for which nobody gave one.
+// The reasons of denials that came without one.
 const (
 	notApproved = "the person who answered the request did not approve it"
 	notAnswered = "the request ended before anybody answered it"
 )
 
-// refuse denies what an agent has asked for and nobody has answered.
+// refuse denies the unanswered requests of an agent.
 func (p *Provider) refuse(tx Tx, agent, by, why string, now time.Time) error {
 	grants, err := tx.Grants(agent)
 	if err != nil {
@@ -513,8 +513,8 @@ func (q Question) links() bool {
 }
 
 // Entails are the defaults that change something and that agents of the host of a
-// question have from its answer on, without anybody being asked again: anyone who gives
-// them so must be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
+// question have from its answer on, without another question. The person who gives them
+// so must be present, as for each of them alone (AAP-P3, AAP-A7, AAP-A10).
 func (p *Provider) Entails(q Question) (out []*Capability) {
 	if !q.links() {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPR4_AtOnce: what needs nobody's word is what a linked host's defaults, or
-// an operator's list, say; anything else waits.
+// TestAAPR4_AtOnce: only a linked host's defaults and an operator's list need no
+// approval; anything else waits.
 func TestAAPR4_AtOnce(t *testing.T) {
 	w := newTown(t)
 	stranger, unlinked := w.key(), w.key()
@@ -58,8 +58,8 @@ func TestAAPR4_AtOnce(t *testing.T) {
 	}
 }
 
-// TestAAPM4_AutonomousAtKnownHosts: where an operator does not open them to anybody,
-// autonomous agents wait with their host, whatever they ask for.
+// TestAAPM4_AutonomousAtKnownHosts: unless an operator opens them to all hosts,
+// autonomous agents wait with their host, with any request.
 func TestAAPM4_AutonomousAtKnownHosts(t *testing.T) {
 	w := newTown(t, func(c *provider.Config) { c.AnyHost = false })
 	known := w.key()

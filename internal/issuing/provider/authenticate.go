@@ -22,10 +22,10 @@ type HostSession struct {
 	token agentauth.Token
 }
 
-// AuthenticateHost authenticates a host by its token (section 4.5.1). A pending
-// one is let in where that is asked for, and so is one that nobody knows yet or that was
-// rejected: it learns how its request was answered, and can ask again. The
-// token is used up when everything else holds (AAP-H1 to H8).
+// AuthenticateHost authenticates a host by its token (section 4.5.1). A pending one is
+// let in where that is asked for, and so is an unknown or a rejected one: it learns how
+// its request was answered, and can ask again. The token is used up when everything else
+// holds (AAP-H1 to H8).
 func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending bool) (HostSession, error) {
 	t, err := agentauth.ParseToken(compact, agentauth.TypeHost)
 	if err != nil {
@@ -75,9 +75,9 @@ func (p *Provider) AuthenticateHost(ctx context.Context, compact string, pending
 	return s, err
 }
 
-// timely checks when a token is good whose signature holds. Who is refused for that is
-// in the log, where a clock that goes wrong shows (AAP-H6); strangers, who can be as
-// many as they like, are for those who look for them.
+// timely checks when a token is good whose signature holds. A refusal of a known host is
+// in the log, where a clock that goes wrong shows (AAP-H6). Refusals of strangers, who
+// can be as many as they like, are logged at the debug level.
 func (p *Provider) timely(ctx context.Context, t agentauth.Token, now time.Time, of string, stranger bool) error {
 	err := t.CheckTimes(now, p.config.Started)
 	if err == nil {
@@ -109,11 +109,11 @@ func usedToken() error {
 	return agentauth.Errorf(agentauth.CodeInvalidJWT, "the token was used before; sign a new one for every request")
 }
 
-// use uses a token up, under an id that no other identity has (AAP-T3). What is
-// remembered ends with the process: what was signed before it began is refused.
-// Only where a host's clock is ahead can a token have been used by then that says
-// it was signed since; those are kept in the store (AAP-T4), within a limit for each
-// host (ATK-68, ATK-95).
+// use uses a token up, under an id that no other identity has (AAP-T3). The memory of
+// used tokens ends with the process: tokens that were signed before it began are
+// refused. Only where a host's clock is ahead can a token have been used by then that
+// says it was signed since. Those are kept in the store (AAP-T4), within a limit for
+// each host (ATK-68, ATK-95).
 func (p *Provider) use(ctx context.Context, h Host, id string, t agentauth.Token, now time.Time) error {
 	ahead := t.IssuedAt.After(now)
 	if ahead {
@@ -147,7 +147,7 @@ func (p *Provider) use(ctx context.Context, h Host, id string, t agentauth.Token
 	return p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		some, err := r.UsedTokens()
 		if err == nil && !some {
-			p.noneBefore.Store(true) // what this process has used, it remembers
+			p.noneBefore.Store(true) // this process remembers the tokens that it has used
 			return nil
 		}
 		return errors.Join(err, look(r))
@@ -273,7 +273,7 @@ func (p *Provider) rotated(ctx context.Context, id string, key token.PublicKey) 
 
 func storedKey(jwk []byte) (token.PublicKey, error) { return token.ParsePublicKey(jwk) }
 
-// hostName is what a host is called in records.
+// hostName is the name of a host in records.
 func hostName(h Host) string { return "host:" + h.ID }
 
 // Session is an agent that has proven itself.
@@ -289,7 +289,7 @@ type Session struct {
 // Audience returns whom the agent's token is for.
 func (s *Session) Audience() string { return s.token.Audience }
 
-// Use says what becomes of a token that holds.
+// Use says how a token that holds is used up.
 type Use int
 
 // The uses.
@@ -298,9 +298,9 @@ const (
 	Again            // it may be shown again: polling, introspection (AAP-E4, AAP-I5)
 )
 
-// AuthenticateAgent authenticates an agent by its token (section 4.5), for one of
-// the audiences. Anything that is not active gets its own error, once its signature has
-// been verified: nobody else learns of its state.
+// AuthenticateAgent authenticates an agent by its token (section 4.5), for one of the
+// audiences. An agent that is not active gets the error of its state, once its signature
+// has been verified: no other caller learns of the state.
 func (p *Provider) AuthenticateAgent(ctx context.Context, shown Presented, use Use, audiences ...string) (Session, error) {
 	t, err := agentauth.ParseToken(shown.Token, agentauth.TypeAgent)
 	if err != nil {
@@ -415,7 +415,7 @@ func stateError(status agentauth.Status) error {
 	}
 }
 
-// merge adds what is known of an agent's last request and not stored yet.
+// merge adds an agent's last request to it, where that is not stored yet.
 func (p *Provider) merge(a *Agent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -446,9 +446,9 @@ func (p *Provider) touch(ctx context.Context, s *Session, now time.Time) error {
 	})
 }
 
-// Viewer returns who looks at capabilities: with no token nobody, with a host's
-// the host, with an agent's the agent. A token that does not hold is refused, and
-// not taken for none (AAP-C11).
+// Viewer returns the viewer of capabilities: a stranger without a token, the host with a
+// host's token, the agent with an agent's. A token that does not hold is refused, and
+// not taken for a missing one (AAP-C11).
 func (p *Provider) Viewer(ctx context.Context, shown Presented) (Viewer, error) {
 	if shown.Token == "" {
 		return Viewer{}, nil
@@ -474,8 +474,8 @@ func (p *Provider) Viewer(ctx context.Context, shown Presented) (Viewer, error) 
 	return v, err
 }
 
-// standingGrants are the grants of a session that are in force, and whose
-// capabilities on record nobody has revoked or frozen past the provider.
+// standingGrants are the grants of a session that are in force, without those whose
+// capabilities on record were revoked or frozen past the provider.
 func (p *Provider) standingGrants(ctx context.Context, s Session) ([]Grant, error) {
 	var out []Grant
 	for _, g := range s.Grants {

@@ -90,8 +90,8 @@ func TestAAPT2_UsedTokens(t *testing.T) {
 	}
 }
 
-// TestAAPT4_AfterARestart: the memory of what was used is the process's, and
-// whatever could have been used before it began is refused.
+// TestAAPT4_AfterARestart: the memory of used tokens is the process's, and a token that
+// could have been used before it began is refused.
 func TestAAPT4_AfterARestart(t *testing.T) {
 	for name, ahead := range map[string]int64{"signed before": 0, "signed by a clock that is ahead": 29} {
 		w := newTown(t)
@@ -143,8 +143,8 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 	w.want("AAP-J2: no iss where it is required", strict.active("balance").execute("balance", `{}`, claims{"iss": nil}), agentauth.CodeInvalidJWT)
 }
 
-// TestAAPJ5_StatesOfAgents: each state has a refusal of its own, told to nobody but
-// who has the key.
+// TestAAPJ5_StatesOfAgents: each state has a refusal of its own, told only to the holder
+// of the key.
 func TestAAPJ5_StatesOfAgents(t *testing.T) {
 	w := newTown(t)
 	pending, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)

@@ -12,10 +12,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Budgets bound what a grant is good for in all (design, section 1): how often it
-// is used, and what an argument adds up to. They are kept per capability on record
-// and reserved in the transaction of the decision, so that calls at the same time
-// cannot spend the same twice (ATK-42).
+// Budgets bound all uses of a grant together (design, section 1): their number, and the
+// sum of an argument. They are kept per capability on record and reserved in the
+// transaction of the decision, so that calls at the same time cannot spend the same
+// twice (ATK-42).
 type Budgets struct {
 	Uses int                         // 0 for no bound
 	Sum  map[string]powerbox.Decimal // the most that an argument may add up to
@@ -24,13 +24,13 @@ type Budgets struct {
 // none reports whether nothing is bounded.
 func (b Budgets) none() bool { return b.Uses == 0 && len(b.Sum) == 0 }
 
-// Reservation is what one call takes from one budget.
+// Reservation is the share of one budget that one call takes.
 type Reservation = gate.Reservation
 
-// errSpent says that a budget does not hold what a call would take.
+// errSpent says that a budget does not hold the share of a call.
 var errSpent = errors.New("the budget of the grant is used up")
 
-// reservations are what a call takes from the budgets of a capability.
+// reservations are the shares that a call takes from the budgets of a capability.
 func (b Budgets) reservations(arguments powerbox.Value) ([]Reservation, error) {
 	var out []Reservation
 	if b.Uses > 0 {
@@ -55,11 +55,11 @@ func (b Budgets) reservations(arguments powerbox.Value) ([]Reservation, error) {
 // reservationsKey is where a call's reservations are in its context.
 type reservationsKey struct{}
 
-// Recorder writes decisions of executions, with what they take from budgets, in one
-// transaction: a decision that is recorded has what it needs.
+// Recorder writes decisions of executions, with their reservations, in one transaction:
+// a decision that is recorded has its reservations.
 type Recorder struct {
 	Store Store
-	Plain gate.Recorder // for what takes nothing
+	Plain gate.Recorder // for a call without reservations
 }
 
 // Record implements [gate.Recorder].
@@ -86,8 +86,8 @@ func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.
 	return sealed, err
 }
 
-// settle ends the reservations of a decision, once. What is known not to have
-// happened gives back what it took.
+// settle ends the reservations of a decision, once. A call that certainly did not happen
+// gives back its reservation.
 func (p *Provider) settle(ctx context.Context, decision string, back bool) error {
 	return p.config.Store.UpdateProvider(context.WithoutCancel(ctx), func(tx Tx) error { return tx.Settle(decision, back) })
 }
@@ -99,7 +99,7 @@ func (p *Provider) checkBudgeted(ctx context.Context, call *gate.Call, c *Capabi
 	budgeted := context.WithValue(ctx, reservationsKey{}, reserved)
 	tried := false
 	for _, g := range held {
-		// What does not admit the call has nothing to spend.
+		// A grant that does not admit the call has nothing to spend.
 		if d, err := p.judge([]Grant{g}, c.Name, arguments, p.config.Now()); err != nil || !d.Allowed {
 			continue
 		}

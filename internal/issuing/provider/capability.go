@@ -19,14 +19,14 @@ import (
 // Sensitivity says how strong an approval must be (AAP-P3, AAP-A10).
 type Sensitivity string
 
-// The sensitivities. What is high is never granted without a person.
+// The sensitivities. A high one is never granted without a person.
 const (
 	Read  Sensitivity = "read"
 	Write Sensitivity = "write"
 	High  Sensitivity = "high"
 )
 
-// Capability is what the provider offers (section 2.12).
+// Capability is an offer of the provider (section 2.12).
 type Capability struct {
 	Name        string
 	Description string
@@ -137,7 +137,7 @@ func (c *Capability) validate(arguments powerbox.Value) *agentauth.Error {
 	return nil
 }
 
-// The words for what the server does about an output schema, as a listing has them.
+// The words for the server's treatment of an output schema, as a listing has them.
 const (
 	ChecksResults = "checked"   // of every result, and of no event of a stream
 	ChecksNothing = "unchecked" // another service executes the capability
@@ -173,7 +173,7 @@ func (c *Capability) holds(r Result) *agentauth.Error {
 // Listing is a page of capabilities.
 type Listing struct {
 	Capabilities []*Capability
-	Status       map[string]string // grant_status by name; nil where nobody asks as an agent
+	Status       map[string]string // grant_status by name; nil where the viewer is no agent
 	Next         string            // cursor, "" after the last
 }
 
@@ -183,7 +183,8 @@ const (
 	maxPageSize = 100
 )
 
-// List returns a page of what someone may see, by name (AAP-C1, AAP-P9).
+// List returns a page of the capabilities that a viewer may see, by name (AAP-C1,
+// AAP-P9).
 func (p *Provider) List(v Viewer, query, cursor string, limit int) (Listing, error) {
 	after, err := parsePlace(cursor)
 	if err != nil {
@@ -275,8 +276,9 @@ func score(c *Capability, wanted []string) int {
 	return n
 }
 
-// Describe returns one capability and its grant_status, "" where nobody asks as
-// an agent. One that is not visible does not exist (AAP-P8).
+// Describe returns one capability and its grant_status, "" where the viewer is no agent.
+// A capability that the viewer cannot see is answered as one that does not exist
+// (AAP-P8).
 func (p *Provider) Describe(v Viewer, name string) (*Capability, string, error) {
 	c := p.capabilities[name]
 	if c == nil || !v.sees(c) {
@@ -288,15 +290,15 @@ func (p *Provider) Describe(v Viewer, name string) (*Capability, string, error) 
 	return c, v.status(name), nil
 }
 
-// Viewer is who looks at the capabilities: nobody, a host, or an agent.
+// Viewer looks at the capabilities: a stranger where both are nil, a host, or an agent.
 type Viewer struct {
 	Host   *Host
 	Agent  *Agent
 	active map[string]bool
 }
 
-// sees reports whether a capability is visible: to strangers what is public, to
-// hosts and agents whatever can be asked for.
+// sees reports whether a capability is visible: strangers see the public ones, hosts and
+// agents see all that can be asked for.
 func (v Viewer) sees(c *Capability) bool {
 	if v.Host == nil && v.Agent == nil {
 		return c.Public

@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPP8_WhoSeesWhat: strangers see what is public, hosts everything, agents
-// what they have of it; a token that does not hold is not taken for none.
+// TestAAPP8_WhoSeesWhat: strangers see the public capabilities, hosts see all, agents
+// see their grants of them. A token that does not hold is not taken for a missing one.
 func TestAAPP8_WhoSeesWhat(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance", "accounts")

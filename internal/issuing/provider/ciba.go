@@ -26,9 +26,10 @@ func (p *Provider) Methods() []string {
 	return []string{agentauth.DeviceAuthorization, agentauth.CIBA}
 }
 
-// addressed says whom a question is for, and whether they are asked where they are. A
-// hint that names nobody, or someone who has been asked enough, is answered like one
-// that does: nobody learns from it who there is (CIBA Core, section 14).
+// addressed returns the person whom a question is for, and whether they are asked on
+// their own device. A hint without a match, or for someone who has been asked enough, is
+// answered like one that matches: no answer reveals who has an account (CIBA Core,
+// section 14).
 func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, open []Approval, now time.Time) (user string, ciba bool, err error) {
 	wanted := asking.Method == agentauth.CIBA || p.config.CIBA == CIBAPreferred && asking.Method != agentauth.DeviceAuthorization
 	switch {
@@ -37,7 +38,7 @@ func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, o
 	case h.User != "":
 		return h.User, true, nil
 	case asking.LoginHint == "", a.Mode != agentauth.Delegated && kind != ForClaim:
-		return "", false, nil // for whoever has the code, or for an administrator
+		return "", false, nil // for anyone who has the code, or for an administrator
 	}
 	if user, err = p.hinted(tx, asking.LoginHint); err != nil {
 		return "", false, err
@@ -48,7 +49,7 @@ func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, o
 	return user, true, nil
 }
 
-// maxHint bounds what is looked up.
+// maxHint bounds the hint that is looked up.
 const maxHint = 256
 
 // hinted is the principal that a hint names, "" for none. It looks for as much
@@ -104,7 +105,7 @@ func (p *Provider) bothered(user, agent string, open []Approval, now time.Time) 
 	return false
 }
 
-// binding is what person and agent both see (section 7.1).
+// binding is the message that person and agent both see (section 7.1).
 func binding(asking Asking, a Agent) string {
 	if said := plain(asking.Message, maxMessageText); said != "" {
 		return said

@@ -10,8 +10,8 @@ import (
 )
 
 // AskClaim asks for someone to take over from an autonomous agent (section 2.10,
-// AAP-U3): its host asks, and nobody else, since the id of an agent is no secret and
-// shows nothing. Anyone who has the code and says yes becomes the user of the host, and
+// AAP-U3). Only the agent's host can ask, since the id of an agent is no secret and
+// proves nothing. Anyone who has the code and says yes becomes the user of the host, and
 // every autonomous agent under it ends as claimed.
 func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (Standing, error) {
 	var out Standing
@@ -67,11 +67,11 @@ func (p *Provider) takeOver(tx Tx, u *unit, q *Question, who Person, now time.Ti
 	return err
 }
 
-// historyShown bounds what a person is shown of an agent before taking over.
+// historyShown bounds the actions of an agent that a person sees before taking over.
 const historyShown = 50
 
-// History returns what the agent of a question has done, newest first, for anyone who
-// may answer it: a person sees what they would take over before they do (AAP-U3).
+// History returns the actions of the agent of a question, newest first, for anyone who
+// may answer it. A person sees the past of an agent before they take it over (AAP-U3).
 func (p *Provider) History(ctx context.Context, who Person, q Question) ([]Action, error) {
 	if !p.mayAnswer(who, q) {
 		return nil, agentauth.Errorf(agentauth.CodeNotFound, "there is no request of that id for you")

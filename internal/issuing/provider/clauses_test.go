@@ -160,7 +160,8 @@ func TestAAPA11_WhatWasActiveIsKept(t *testing.T) {
 	}
 }
 
-// TestAAPR7_OneRequestHasABound asks for more capabilities at once than anybody could read.
+// TestAAPR7_OneRequestHasABound asks for more capabilities at once than a person could
+// read.
 func TestAAPR7_OneRequestHasABound(t *testing.T) {
 	w := newTown(t)
 	for n, want := range map[int]agentauth.Code{64: "", 65: agentauth.CodeInvalidRequest} {
@@ -207,8 +208,8 @@ func TestAAPM2_ARejectionSparesWhatEnded(t *testing.T) {
 	}
 }
 
-// TestAAPR12_WhatBecameHighRiskWaits has a host whose own default the operator calls high-risk
-// later: nobody has it unasked from then on.
+// TestAAPR12_WhatBecameHighRiskWaits has a host whose own default the operator calls
+// high-risk later: no agent has it unasked from then on.
 func TestAAPR12_WhatBecameHighRiskWaits(t *testing.T) {
 	w := newTown(t)
 	host := w.key()

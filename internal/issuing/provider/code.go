@@ -25,8 +25,8 @@ func newCode(random io.Reader) (string, error) {
 	return string(b[:4]) + "-" + string(b[4:]), nil
 }
 
-// NormalCode returns a code as it is hashed, and false for what is none: people
-// type in small letters, with spaces, and O for 0.
+// NormalCode returns a code as it is hashed, and false for a text that is no code.
+// People type in small letters, with spaces, and O for 0.
 func NormalCode(s string) (string, bool) {
 	s = strings.Map(func(r rune) rune {
 		switch r {

@@ -55,7 +55,7 @@ func named(agents []Agent) [][2]string {
 	return out
 }
 
-// entailed is what [Provider.Entails] has, as it goes into a digest.
+// entailed are the grants of [Provider.Entails], in the form that goes into a digest.
 func (p *Provider) entailed(q Question) (out []Grant) {
 	for _, c := range p.Entails(q) {
 		out = append(out, Grant{Capability: c.Name})
@@ -63,10 +63,9 @@ func (p *Provider) entailed(q Question) (out []Grant) {
 	return out
 }
 
-// AnswerDigest names exactly what an answer would do: the question as it was
-// shown, who answers, and of every grant what comes into force, with its
-// constraints and its end as they were chosen. It is what a passkey signs
-// (AAP-A7, ATK-46).
+// AnswerDigest names exactly the effect of an answer: the question as it was shown, the
+// person who answers, and every grant that comes into force, with its chosen constraints
+// and end. A passkey signs it (AAP-A7, ATK-46).
 func (p *Provider) AnswerDigest(q Question, who Person, answer Answer) (string, error) {
 	q.Grants = slices.Clone(q.Grants)
 	who.Present = true // whether the person is, is asked when the answer is given
@@ -92,8 +91,8 @@ func (p *Provider) answerDigest(decided Question, who Person, answer Answer, app
 	})
 }
 
-// approves is what an answer gives, whole: every capability with its limits and its end.
-// Nothing for a denial.
+// approves returns the whole of an answer: every capability with its limits and its end.
+// It is empty for a denial.
 func (p *Provider) approves(decided Question, who Person, answer Answer, grants map[string]bool) approved.Approved {
 	if answer.Deny {
 		return approved.Approved{}
@@ -113,7 +112,7 @@ func (p *Provider) approves(decided Question, who Person, answer Answer, grants 
 	return out
 }
 
-// GrantDigest names what GrantAs would do.
+// GrantDigest names the effect of GrantAs.
 func (p *Provider) GrantDigest(who Person, agent string, asked Asked) string {
 	return digest("grant", map[string]any{"by": who.Principal, "agent": agent, "capability": asked.Name, "constraints": asked.Constraints, "lasts": asked.Lasts.String(), "says": p.shown([]Grant{{Capability: asked.Name}})})
 }

@@ -1,15 +1,14 @@
 // Package provider holds the use cases of an Agent Auth provider: hosts and
 // agents with keys of their own, grants that people approve, and execution.
 //
-// Its laws: a state changes only as section 2 of the protocol has it, and what is
-// terminal stays; nothing that escalates is approved by anything but a person;
-// what is granted is never wider than what was asked for, offered and approved;
-// a change and its record are one commit; a grant that is active is a capability
-// on record, revoked like every other, and every execution is a [gate.Gate]'s
-// decision.
+// Its laws: a state changes only as section 2 of the protocol has it, and a terminal one
+// stays. Only a person approves an escalation. A grant is never wider than the request,
+// the offer and the approval. A change and its record are one commit. An active grant is
+// a capability on record, revoked like every other, and every execution is a
+// [gate.Gate]'s decision.
 //
-// A state is computed from the clocks whenever it is asked for: what is stored
-// says what happened, not what time it is.
+// A state is computed from the clocks whenever it is asked for: the store keeps events,
+// and never the state that follows from the time.
 //
 // # Tokens ahead of the clock
 //
@@ -20,11 +19,11 @@
 //
 // # Snapshots
 //
-// The provider caches what it read of hosts, agents and grants until any change
-// begins. Every change goes through Provider.update, which counts it before and
-// after its transaction. One counter cannot miss a relation between a host, its
-// agents and its user, and a revocation is in force with the next request.
-// Signatures, clocks, used tokens and revocations are checked in every request.
+// The provider caches the stored hosts, agents and grants until any change begins. Every
+// change goes through Provider.update, which counts it before and after its transaction.
+// One counter cannot miss a relation between a host, its agents and its user, and a
+// revocation is in force with the next request. Signatures, clocks, used tokens and
+// revocations are checked in every request.
 //
 // # Tokens for grants
 //

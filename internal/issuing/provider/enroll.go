@@ -10,8 +10,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Invitation is a host that an administrator has made room for, before anybody
-// knows its key (section 2.8). Anyone who has the token brings the key, once.
+// Invitation is a host that an administrator has made room for before its key is known
+// (section 2.8). Anyone who has the token brings the key, once.
 type Invitation struct {
 	Name     string
 	User     string
@@ -26,8 +26,7 @@ type Invitation struct {
 // inviting is how long a token for a host can be used.
 const inviting = time.Hour
 
-// invitationPrefix begins a token for a host, so that people and scanners know what
-// they see.
+// invitationPrefix begins a token for a host, so that people and scanners recognise it.
 const invitationPrefix = "enr_"
 
 // IsInvitation reports whether a text is a token for a host, or was one.

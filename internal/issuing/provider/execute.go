@@ -17,12 +17,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Backend does what a capability is.
+// Backend executes capabilities.
 type Backend interface {
-	// Execute does it. What the backend itself says no to is an [*agentauth.Error];
-	// every other error means that nothing is known of what became of it.
+	// Execute does it. A refusal by the backend is an [*agentauth.Error]; every other error
+	// means that the result is unknown.
 	Execute(ctx context.Context, e Execution) (Result, error)
-	// Poll asks what has become of a job.
+	// Poll asks for the state of a job.
 	Poll(ctx context.Context, e Execution, url string) (Result, error)
 }
 
@@ -38,11 +38,11 @@ type Execution struct {
 	Under      powerbox.Authority
 }
 
-// Result is what a backend answered: exactly one of the members is set.
+// Result is a backend's answer: exactly one of the members is set.
 type Result struct {
 	Data   powerbox.Value // of a synchronous answer; HasData tells null from none
 	Stream Stream
-	Job    string // status URL of the backend, for one that goes on
+	Job    string // status URL of the backend, for a job that continues
 	Failed *agentauth.Error
 
 	HasData bool
@@ -55,7 +55,7 @@ type Stream interface {
 	Close() error
 }
 
-// Executed is a result with what it was decided by.
+// Executed is a result with its decision.
 type Executed struct {
 	Result
 	Job     string // our id of it
@@ -72,7 +72,7 @@ type Call struct {
 	// Received are the arguments as they came, byte for byte; nil where none did. The
 	// record has their digest.
 	Received []byte
-	// Decided is called when the decision is on record, or there is none; nil for nobody.
+	// Decided is called when the decision is on record, or there is none; may be nil.
 	Decided func()
 }
 
@@ -175,7 +175,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 	call.Ask.Details = p.told(s, held, received)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
-			return gate.Verdict{}, err // what is not understood is not passed over (AAP-E7)
+			return gate.Verdict{}, err // a constraint that is not understood denies the call (AAP-E7)
 		}
 		call.Presented = append(call.Presented, gate.Presented{Reference: g.Record})
 	}
@@ -314,8 +314,8 @@ func (p *Provider) judge(held []Grant, name string, arguments powerbox.Value, no
 const (
 	CauseService = "service" // a stream in which the service said no, and nothing else
 	CauseMidway  = "midway"  // one in which it said no, and told something besides: that was had
-	causeBackend = "backend" // it did not answer, and what became of the call is not known
-	causeOutput  = "output"  // it did what was asked, and answered against the output schema
+	causeBackend = "backend" // it did not answer, and the result of the call is unknown
+	causeOutput  = "output"  // it did as asked, and answered against the output schema
 )
 
 func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.OutcomeStatus, cause string) error {
@@ -386,7 +386,7 @@ func (p *Provider) startJob(ctx context.Context, e *Executed, capability string)
 	return p.update(ctx, func(tx Tx, _ *unit) error { return tx.PutJob(j) })
 }
 
-// Poll asks what has become of a job of this agent; another's does not exist
+// Poll returns the state of a job of this agent; another agent's does not exist
 // (AAP-E4).
 func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, error) {
 	var j Job
@@ -434,8 +434,8 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	return r, p.finish(ctx, j, evidence.Achieved, "")
 }
 
-// finish records the outcome of a job once, regardless of who polls at the same time, at this
-// node or another: the record comes in the transaction in which the job is over.
+// finish records the outcome of a job once, even with several pollers at the same time,
+// at this node or another: the record comes in the transaction in which the job is over.
 func (p *Provider) finish(ctx context.Context, j Job, status evidence.OutcomeStatus, cause string) error {
 	id, err := p.config.Gate.NewID()
 	if err != nil {
@@ -477,7 +477,7 @@ func causeOf(cause string) []byte {
 	return powerbox.Object(powerbox.Member{Name: "cause", Value: powerbox.String(cause)}).AppendJSON(nil)
 }
 
-// unrecorded is the answer where what became of a call is not on record.
+// unrecorded is the answer where the result of a call is not on record.
 func unrecorded(decision string) error {
 	e := agentauth.Errorf(agentauth.CodeUnrecorded, "the outcome of the call could not be recorded, so the answer is kept back; record %s stands without an outcome. Find out whether the call took effect before you repeat it", decision)
 	e.Decision = decision
@@ -487,5 +487,5 @@ func unrecorded(decision string) error {
 // Decision returns the id of the record that allowed it.
 func (e *Executed) Decision() string { return e.verdict.Record.ID }
 
-// Holder is what the agent is called where capabilities have holders.
+// Holder is the agent's name as a holder of capabilities.
 func (e Execution) Holder() string { return holder(e.Agent) }

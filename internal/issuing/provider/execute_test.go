@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPE1_Execution: what is not a capability, not here, not an object or not
-// as its schema has it is not done.
+// TestAAPE1_Execution: a call is refused whose capability is unknown or not here, or
+// whose arguments are no object or break the schema.
 func TestAAPE1_Execution(t *testing.T) {
 	w := newTown(t, func(c *provider.Config) {
 		c.Capabilities[0].Input = value(t, `{"type":"object","required":["account"],"additionalProperties":false,"properties":{"account":{"type":"string"}}}`)
@@ -111,8 +111,8 @@ func (w *town) introspect(compact, capability, arguments string) (provider.Intro
 	return in, active
 }
 
-// TestAAPI1_Introspection: a service is told what is in force, within what the
-// token says, and whether the arguments are.
+// TestAAPI1_Introspection: a service is told the grants in force, within the limits of
+// the token, and whether they admit the arguments.
 func TestAAPI1_Introspection(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance", "transfer", "statement")
@@ -214,8 +214,8 @@ func TestATK24_Streams(t *testing.T) {
 	}
 }
 
-// TestAAPP6_BoundsThatWereTightened: what the server holds a capability to is in force
-// for what was granted before, and so is what it admits again (AAP-G3).
+// TestAAPP6_BoundsThatWereTightened: the server's present bounds of a capability hold
+// for earlier grants, and so do wider ones later (AAP-G3).
 func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 	w := newTown(t, func(c *provider.Config) { c.Tokens = provider.Tokens{Enabled: true, Lifetime: time.Hour, Depth: 1} })
 	wide, narrow := w.active("transfer"), w.active()
@@ -265,7 +265,7 @@ func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 	w.want("AAP-P6: the server's", wide.execute("transfer", `{"amount":700}`), "")
 }
 
-// admits reports whether what was issued admits an amount.
+// admits reports whether an issued capability admits an amount.
 func admits(t *testing.T, c issuer.Capability, op powerbox.Operation, amount int) bool {
 	t.Helper()
 	attempt, err := powerbox.Invocation(op, value(t, fmt.Sprintf(`{"amount":%d}`, amount)))

@@ -10,9 +10,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// activate puts a grant in force: from then on there is a capability on record
-// for it, which is what executions are decided by.
-// What the capability has for a duration holds for the agent, too, from then on.
+// activate puts a grant in force. From then on there is a capability on record for it,
+// by which executions are decided. Its limits of time hold for the agent, too, from then
+// on.
 func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time) error {
 	shape, err := p.shape(*g)
 	if err != nil {
@@ -28,7 +28,8 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	until := p.until(*a, *g)
 	clauses := []powerbox.Clause{{Pattern: powerbox.ExactPattern(op), Shape: shape}}
 	if p.config.Tokens.Enabled {
-		// What a token needs at a gateway: to send messages and look after their tasks.
+		// A token needs these operations at a gateway: to send messages and look after their
+		// tasks.
 		reserved, err := p.config.Issuer.Reserved()
 		if err != nil {
 			return err
@@ -107,8 +108,7 @@ func (p *Provider) withdrawAll(tx Tx, u *unit, agent, by string, now time.Time) 
 	return nil
 }
 
-// end brings an agent into a state from which it does not come back, with its
-// grants and what waits to be answered.
+// end brings an agent into a terminal state, with its grants and its open questions.
 func (p *Provider) end(tx Tx, u *unit, a Agent, status agentauth.Status, by string, now time.Time) error {
 	if err := p.withdrawAll(tx, u, a.ID, by, now); err != nil {
 		return err
@@ -120,8 +120,8 @@ func (p *Provider) end(tx Tx, u *unit, a Agent, status agentauth.Status, by stri
 	return p.dismiss(tx, &a, by, endedAgent, now)
 }
 
-// dismiss closes the open approvals of an agent, since nothing is left to answer. What an
-// agent that continues had asked for more is denied with the reason.
+// dismiss closes the open approvals of an agent, since nothing is left to answer.
+// Further requests of an agent that continues are denied with the reason.
 func (p *Provider) dismiss(tx Tx, a *Agent, by, why string, now time.Time) error {
 	open, err := tx.PendingApprovals()
 	if err != nil {
@@ -182,8 +182,8 @@ func terminal(status agentauth.Status) bool {
 	return slices.Contains([]agentauth.Status{agentauth.Revoked, agentauth.Rejected, agentauth.Claimed}, status)
 }
 
-// narrowed returns the constraints of a grant after a person has narrowed them,
-// and refuses what is wider (AAP-G3, AAP-P6).
+// narrowed returns the constraints of a grant after a person has narrowed them, and
+// refuses wider ones (AAP-G3, AAP-P6).
 func (p *Provider) narrowed(g Grant, constraints powerbox.Value) (json.RawMessage, error) {
 	asked, err := p.shape(g)
 	if err != nil {

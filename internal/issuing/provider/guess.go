@@ -9,7 +9,7 @@ import (
 // ATK-50).
 const (
 	maxGuesses   = 10
-	maxGuessesAt = 30 // of everybody at one address
+	maxGuessesAt = 30 // of all callers at one address
 	guessTime    = 10 * time.Minute
 	maxGuessing  = 1 << 14 // how many people and addresses are remembered
 )

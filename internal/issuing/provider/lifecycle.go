@@ -39,7 +39,7 @@ func current(r Reader, h Host) (Host, error) {
 	return latest, nil
 }
 
-// Status returns what has become of an agent (section 5.5).
+// Status returns the state of an agent (section 5.5).
 func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Standing, error) {
 	var out Standing
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
@@ -120,7 +120,7 @@ func live(grants []Grant, now time.Time) (n int) {
 	return n
 }
 
-// uncovered returns what no grant in force covers yet (AAP-Q3, AAP-Q4).
+// uncovered returns the wishes that no grant in force covers yet (AAP-Q3, AAP-Q4).
 func (p *Provider) uncovered(held []Grant, wanted []wish, now time.Time) ([]wish, error) {
 	var out []wish
 	for _, w := range wanted {
@@ -146,14 +146,14 @@ func (p *Provider) uncovered(held []Grant, wanted []wish, now time.Time) ([]wish
 	return out, nil
 }
 
-// agentName is what an agent is called in records: the holder of its capabilities.
+// agentName is the name of an agent in records: the holder of its capabilities.
 func agentName(a Agent) string { return holder(a.ID) }
 
 // Reactivate brings an expired agent back with its host's defaults and nothing
 // else (section 5.6, AAP-V1 to V5, AAP-P5).
 func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) (Standing, error) {
 	var out Standing
-	var after error // what is answered although something has changed
+	var after error // the answer, although something has changed
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		after = nil
 		now := p.config.Now()
@@ -199,7 +199,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 		return Standing{}, err
 	}
 	before := a.Clocks
-	a.Clocks = p.clocks(a.Mode, h.ID, "") // what it was given beyond is gone
+	a.Clocks = p.clocks(a.Mode, h.ID, "") // a longer lifetime than the default is gone
 	a.Clocks.Absolute = min(a.Clocks.Absolute, before.Absolute)
 	var wanted []wish
 	for _, name := range p.defaults(h) {
@@ -253,7 +253,7 @@ func (p *Provider) Revoke(ctx context.Context, s HostSession, agent string) erro
 	})
 }
 
-// revoke ends an agent; what is terminal already stays as it is.
+// revoke ends an agent; one in a terminal state stays as it is.
 func (p *Provider) revoke(tx Tx, u *unit, a Agent, by, principal string) error {
 	now := p.config.Now()
 	if terminal(a.Status) {
@@ -279,7 +279,7 @@ func (p *Provider) RevokeHost(ctx context.Context, s HostSession) (agents int, e
 
 func (p *Provider) revokeHost(tx Tx, u *unit, h Host, by, principal string) (agents int, err error) {
 	if h.Status == agentauth.Revoked || h.Status == agentauth.Rejected {
-		return 0, nil // what is terminal stays as it is (AAP-M2)
+		return 0, nil // a terminal state stays (AAP-M2)
 	}
 	now := p.config.Now()
 	all, err := tx.HostAgents(h.ID)
@@ -388,13 +388,13 @@ func (p *Provider) RotateHostKey(ctx context.Context, s HostSession, jwk powerbo
 	return h, err
 }
 
-// Introspection is what a service at a location is told of a token (section 5.12).
+// Introspection is the answer about a token to a service at a location (section 5.12).
 type Introspection struct {
 	Session Session
-	Grants  []Grant // in force, and within what the token says of itself
+	Grants  []Grant // in force, and within the token's own limits
 	Expires time.Time
-	// Confirmation is what the token is bound to, as its cnf has it, nil for nothing:
-	// the service that it was shown to looks at the proof, or has it looked at here.
+	// Confirmation is the key that the token is bound to, as its cnf has it, nil for none.
+	// The service that the token was shown to checks the proof, or has it checked here.
 	Confirmation map[string]string
 	Proven       bool               // the proof of its key was verified
 	Decision     *powerbox.Decision // on an attempt that was asked about, nil for none

@@ -41,8 +41,8 @@ func TestAAPL1_Clocks(t *testing.T) {
 	w.want("AAP-V2: again", err, agentauth.CodeAgentRevoked)
 }
 
-// TestAAPL1_RequestsThatCountAfterARestart: however often an agent asks, what is
-// stored of it is young enough.
+// TestAAPL1_RequestsThatCountAfterARestart: however often an agent asks, the stored time
+// of its last request is young enough.
 func TestAAPL1_RequestsThatCountAfterARestart(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance")
@@ -209,8 +209,8 @@ func TestATK51_AKeyThatWasReplacedInTheMeantime(t *testing.T) {
 	w.want("ATK-51, AAP-K3: revoke", w.provider.Revoke(t.Context(), again, m.id), agentauth.CodeInvalidJWT)
 }
 
-// TestAAPM2_EndsOfHosts: with a host end its agents and grants, for good; what
-// was rejected is not revoked afterwards.
+// TestAAPM2_EndsOfHosts: a host's end ends its agents and grants, for good; a rejected
+// one is not revoked afterwards.
 func TestAAPM2_EndsOfHosts(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance")

@@ -16,8 +16,8 @@ import (
 type Linking struct {
 	Host    Host
 	User    string  // whom the host would be of, or is
-	Reads   []Grant // what its agents have without asking then, as it would be in force now
-	Changes []Grant // that change something: only with the word of somebody who is present (AAP-A7)
+	Reads   []Grant // the capabilities that its agents have without asking then, as they would be in force now
+	Changes []Grant // that change something: only with the word of a person who is present (AAP-A7)
 	Claimed []Agent // autonomous agents that end with it (AAP-U3)
 	Known   bool    // whether the user has a host or a passkey here
 }
@@ -28,7 +28,7 @@ type Link struct {
 	User string // whom it will be of; "" for a host that has one
 	// AtOnce lets agents of the host have [Linking.Changes] without asking.
 	AtOnce  bool
-	Seen    string // [Provider.LinkDigest] of what was shown, without AtOnce; "" for nothing
+	Seen    string // [Provider.LinkDigest] of the page as shown, without AtOnce; "" for nothing
 	Proof   string // the same, with AtOnce as it was signed; "" where nothing was
 	Passkey string // that signed it
 }
@@ -36,7 +36,7 @@ type Link struct {
 // maxUserText bounds the name of a user.
 const maxUserText = 256
 
-// namesUser refuses what is the name of no principal that someone could read.
+// namesUser refuses a text that is not a readable name of a principal.
 func namesUser(user string) error {
 	if user == "" || len(user) > maxUserText || strings.TrimSpace(user) != user || strings.ContainsFunc(user, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "want the principal that the host is of, such as user:alice, of at most %d bytes that can all be seen", maxUserText)
@@ -44,9 +44,9 @@ func namesUser(user string) error {
 	return nil
 }
 
-// ToLink returns what linking a host to a user would do, for administrators. Without a user
-// it is about a host that has one: what it would do to let its agents have at once what
-// changes something. That is for the host's user, too.
+// ToLink returns the effect of linking a host to a user, for administrators. Without a
+// user it is about a host that has one: the effect of letting its agents have at once
+// the defaults that change something. That is for the host's user, too.
 func (p *Provider) ToLink(ctx context.Context, who Person, host, user string) (out Linking, err error) {
 	err = p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		out, err = p.linking(r, who, host, user, p.config.Now())
@@ -81,7 +81,7 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	for _, name := range p.defaults(given) {
 		c := p.capabilities[name]
 		if c.Sensitivity == High {
-			continue // nobody has it unasked (AAP-R12)
+			continue // no host has it unasked (AAP-R12)
 		}
 		g := Grant{Capability: name, Constraints: wireConstraints(c.Constraints)}
 		if c.Sensitivity == Read {
@@ -104,8 +104,8 @@ func (p *Provider) linking(r Reader, who Person, host, user string, now time.Tim
 	return l, err
 }
 
-// LinkDigest names everything that someone who links a host is shown, and what they
-// say to it: it is what a passkey signs (AAP-A7, ATK-46, ATK-49).
+// LinkDigest names everything that the person who links a host sees, and their answer to
+// it. A passkey signs it (AAP-A7, ATK-46, ATK-49).
 func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 	return digest("link", map[string]any{
 		"by": who.Principal, "host": l.Host.ID, "host_name": l.Host.Name, "host_key": l.Host.Thumbprint, "host_keys_at": l.Host.KeysURL, "host_from": l.Host.From, "host_status": l.Host.Status,
@@ -113,8 +113,9 @@ func (p *Provider) LinkDigest(l Linking, who Person, atOnce bool) string {
 	})
 }
 
-// LinkHost links a host without a user to one, by the word of an administrator (AAP-U4), or lets
-// the agents of one that has a user have at once what changes something.
+// LinkHost links a host without a user to one, by the word of an administrator (AAP-U4).
+// Or it lets the agents of a host with a user have at once the defaults that change
+// something.
 func (p *Provider) LinkHost(ctx context.Context, who Person, link Link) (out Linking, err error) {
 	if err := recent(who); err != nil {
 		return out, err
@@ -176,8 +177,8 @@ func asGiven(defaults []Grant) []any {
 	return out
 }
 
-// Link is LinkHost for programs (AAP-U4): nobody is present there, and what changes
-// something is asked for, except in experiments.
+// Link is LinkHost for programs (AAP-U4). No person is present there, so agents ask for
+// capabilities that change something, except in experiments.
 func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
 	if user == "" {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")

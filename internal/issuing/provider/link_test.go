@@ -63,8 +63,8 @@ func TestAAPA7_AHostThatBecomesYours(t *testing.T) {
 	w.want("taking over, present", take(bob), "")
 }
 
-// TestAAPP3_HostsThatNobodyVouchedFor: a default that came to change something after
-// a host was linked is asked for there, and what was shown before is not answered.
+// TestAAPP3_HostsThatNobodyVouchedFor: agents must ask for a default that came to change
+// something after their host was linked, and an answer to the earlier page is refused.
 func TestAAPP3_HostsThatNobodyVouchedFor(t *testing.T) {
 	w := newTown(t)
 	m, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
@@ -170,7 +170,7 @@ func TestAAPU3_TakingOverWhatIsNotStoredYet(t *testing.T) {
 	}
 }
 
-// TestAAPR10_BlockedDefaults: what cannot be asked for is given by nobody's default.
+// TestAAPR10_BlockedDefaults: no default gives a blocked capability.
 func TestAAPR10_BlockedDefaults(t *testing.T) {
 	w := newTown(t)
 	for name, change := range map[string]func(*provider.Capability){
@@ -188,7 +188,7 @@ func TestAAPR10_BlockedDefaults(t *testing.T) {
 	own := w.key()
 	_, err := w.provider.PreRegister(t.Context(), root, "h", alice.Principal, own.public, []string{"audit"})
 	w.want("AAP-R10: a host's own default", err, agentauth.CodeInvalidCapability)
-	// What a host had by default, and what is blocked since.
+	// A host's own default that is blocked since.
 	_, err = w.provider.PreRegister(t.Context(), root, "h", alice.Principal, own.public, []string{"balance", "accounts"})
 	w.must(err)
 	m, out, err := w.register(own, agentauth.Delegated, asked("accounts")...)
@@ -208,8 +208,9 @@ func TestAAPR10_BlockedDefaults(t *testing.T) {
 	}
 }
 
-// TestAAPL3_WhatWaits: the longest life ends whatever waits, too: nobody is asked to
-// approve what is over the same instant, and it goes like all that has ended.
+// TestAAPL3_WhatWaits: the longest life ends waiting agents, too. No person is asked to
+// approve one that is over the same instant, and it is forgotten like all that have
+// ended.
 func TestAAPL3_WhatWaits(t *testing.T) {
 	w := newTown(t, func(c *provider.Config) { c.Retention = time.Hour })
 	m, _, err := w.register(w.key(), agentauth.Autonomous, asked("accounts")...)

@@ -21,12 +21,12 @@ type machine struct {
 	model
 }
 
-// TestAAPM1_Model runs random sequences of whatever hosts, agents, users and
-// administrators can do, with time and restarts, against a provider over a real
-// store, and holds it after every step against the model (AAP-M1 to M6, L1 to L5,
-// P5, V1 to V5, ATK-51): what has ended stays ended, no agent is active under a host
-// that is not, nothing is in force that nobody gave, and an execution is allowed
-// where the model says so and nowhere else.
+// TestAAPM1_Model runs random sequences of all actions of hosts, agents, users and
+// administrators, with time and restarts, against a provider over a real store. After
+// every step it compares the provider with the model (AAP-M1 to M6, L1 to L5, P5, V1 to
+// V5, ATK-51). An ended agent stays ended. No agent is active under a host that is not.
+// No grant is in force that was never given. An execution is allowed exactly where the
+// model allows it.
 func TestAAPM1_Model(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := &machine{town: newTown(t)}
@@ -71,7 +71,7 @@ func agrees(r *rapid.T, what string, err error, want bool) {
 	}
 }
 
-// wanted draws what is asked for.
+// wanted draws the capabilities to ask for.
 func wanted(r *rapid.T) (ask []provider.Asked, grants []*modelGrant) {
 	for _, name := range []string{"accounts", "balance", "transfer", "close"} {
 		if !rapid.Bool().Draw(r, name) {
@@ -121,7 +121,7 @@ func (m *machine) register(r *rapid.T) {
 		m.asked(out, provider.ForRegistration, a, grants)
 		return
 	}
-	// Nobody was asked: by a user's defaults, or by an operator's list.
+	// No person was asked: by a user's defaults, or by an operator's list.
 	name := "balance"
 	if a.autonomous && h.user == "" {
 		name = "accounts"
@@ -402,7 +402,7 @@ func (m *machine) unlink(r *rapid.T) {
 	if agrees(r, "unlinking", err, may(who, h)); err != nil {
 		return
 	}
-	for _, k := range m.asks { // nobody answers what the former user was asked
+	for _, k := range m.asks { // the former user's questions are dropped
 		if k.over || k.agent.host != h || h.user == "" {
 			continue
 		}
@@ -466,7 +466,7 @@ func (m *machine) rotateHost(r *rapid.T) {
 	h.key = k
 }
 
-// restarted loses what is in memory alone: requests that are not worth a write.
+// restarted loses the state in memory: requests that are not worth a write.
 func (m *machine) restarted(*rapid.T) {
 	m.restart()
 	for _, a := range m.agents() {

@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Notification names an approval so that nobody can name it who was not told: anyone who
-// follows it shows nothing else (section 10.10.2).
+// Notification names an approval by a name that only those who were told can know:
+// anyone who follows it shows nothing else (section 10.10.2).
 func (p *Provider) Notification(a Approval) string {
 	return a.ID + "." + base64.RawURLEncoding.EncodeToString(p.codeHash("notification " + a.ID)[:16])
 }

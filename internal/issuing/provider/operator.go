@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// What users do with their own hosts and agents, and administrators with all
+// The actions of users on their own hosts and agents, and of administrators on all
 // (AAP-K5 to K8, AAP-U4, AAP-U6). Someone else's is not found.
 
 func (p *Provider) mine(who Person, user string) bool {
@@ -103,8 +103,8 @@ func (p *Provider) RevokeHostAs(ctx context.Context, who Person, host string) (a
 	return agents, err
 }
 
-// RevokeGrantAs ends one grant; the agent and its others stay (AAP-K8). Ending
-// what has ended is no error.
+// RevokeGrantAs ends one grant; the agent and its others stay (AAP-K8). Ending an ended
+// grant is no error.
 func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capability string) (ended int, err error) {
 	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		ended = 0
@@ -137,8 +137,8 @@ func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capabil
 	return ended, err
 }
 
-// GrantAs gives an active agent one capability (AAP-K8). What it has already is no
-// error.
+// GrantAs gives an active agent one capability (AAP-K8). Giving one that it has already
+// is no error.
 func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked Asked) (Grant, error) {
 	wanted, err := p.wishes([]Asked{asked})
 	if err != nil {
@@ -215,8 +215,8 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 				agents++
 				continue
 			}
-			// What was asked of the user is asked of nobody now, of agents that act on their
-			// own, too: the host asks again, and then its owner (ATK-64).
+			// Questions to the user are dropped now, also of agents that act on their own: the
+			// host asks again, and then its new owner (ATK-64).
 			if h.User != "" {
 				if err := p.dismiss(tx, &a, who.Principal, endedUnlinked, now); err != nil {
 					return err
@@ -233,9 +233,10 @@ func (p *Provider) Unlink(ctx context.Context, who Person, host string) (agents 
 	return agents, err
 }
 
-// recent refuses a person whose login is old: a host that is let in, or becomes a
-// user's, has agents with what nobody is asked about (AAP-A6, AAP-U4, AAP-U6). What they
-// have so and what changes something takes someone present ([Host.Vouched]).
+// recent refuses a person whose login is old. A host that is let in, or becomes a
+// user's, has agents with capabilities that need no further approval (AAP-A6, AAP-U4,
+// AAP-U6). Such capabilities that change something need a person who is present
+// ([Host.Vouched]).
 func recent(who Person) error {
 	if !who.Fresh {
 		return errStale()
@@ -243,7 +244,7 @@ func recent(who Person) error {
 	return nil
 }
 
-// vouches reports whether a person is there who gives what changes something
+// vouches reports whether the person is present, as a grant that changes something needs
 // (AAP-A7).
 func vouches(who Person) bool { return who.Present || who.Unsafe }
 
@@ -285,7 +286,7 @@ func (p *Provider) PreRegister(ctx context.Context, who Person, name, user strin
 	return h, err
 }
 
-// mayBeDefaults refuses what no host can have by default (AAP-P3, AAP-R12).
+// mayBeDefaults refuses capabilities that no host can have by default (AAP-P3, AAP-R12).
 func (p *Provider) mayBeDefaults(names []string) error {
 	for _, d := range names {
 		if c := p.capabilities[d]; c == nil || c.Blocked || c.Sensitivity == High {
@@ -320,11 +321,11 @@ func (p *Provider) ForgetUser(ctx context.Context, who Person, user string) (hos
 	return hosts, err
 }
 
-// stale is how long what nobody approved is kept after its last question.
+// stale is how long an unapproved request is kept after its last question.
 const stale = 24 * time.Hour
 
-// Clean forgets agents that never became active and that nobody was asked about
-// for a day, and hosts that are left without any (AAP-A11).
+// Clean forgets agents that never became active and were the subject of no question for
+// a day, and hosts that are left without any (AAP-A11).
 func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 	now := p.config.Now()
 	p.forgetSeen(now)
@@ -370,9 +371,8 @@ func (p *Provider) Clean(ctx context.Context) (agents int, err error) {
 	return agents, err
 }
 
-// forgetSeen forgets what is remembered of requests and codes and means nothing any
-// more: a request from before the longest session has been stored, or its agent has
-// expired.
+// forgetSeen forgets requests and codes that mean nothing any more: a request from
+// before the longest session has been stored, or its agent has expired.
 func (p *Provider) forgetSeen(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -390,5 +390,5 @@ func (g Grant) ShownConstraints() powerbox.Value {
 	return v
 }
 
-// Capability returns what the provider offers by that name, nil for nothing.
+// Capability returns the provider's capability of that name, nil for none.
 func (p *Provider) Capability(name string) *Capability { return p.capabilities[name] }

@@ -75,7 +75,7 @@ func (p *Provider) AddPasskey(ctx context.Context, who Person, key Passkey) erro
 	})
 }
 
-// UsedPasskey stores what a passkey has become by its use: its counter.
+// UsedPasskey stores the state of a passkey after its use: its counter.
 func (p *Provider) UsedPasskey(ctx context.Context, id []byte, credential []byte) error {
 	return p.update(ctx, func(tx Tx, _ *unit) error {
 		key, err := tx.Passkey(id)

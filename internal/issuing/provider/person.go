@@ -18,8 +18,7 @@ func (p *Provider) Recognize(ctx context.Context, c people.Claim) (Person, error
 	return Book(p.config.Store, p.config.Issuer).Recognize(ctx, c)
 }
 
-// Book says whose login counts, by what a store keeps of people and what an issuer has
-// frozen.
+// Book says whose login counts, by the people in a store and the freezes of an issuer.
 func Book(s Store, i *issuer.Issuer) people.Book {
 	return people.Book{
 		Account: func(ctx context.Context, principal string) (a people.Account, err error) {
@@ -57,7 +56,7 @@ type Known struct {
 	LastUsed      time.Time // of a passkey, zero for never
 }
 
-// People returns everybody of whom something is kept: passkeys, hosts or a state.
+// People returns every person with a passkey, a host or a state.
 func (p *Provider) People(ctx context.Context) ([]Known, error) {
 	all := map[string]*Known{}
 	of := func(principal string) *Known {
@@ -98,8 +97,8 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 	return out, err
 }
 
-// SetPersonAs is SetPerson by the word of an administrator, whom nobody can be
-// themselves: an administrator who shuts everybody out is stopped here.
+// SetPersonAs is SetPerson by the word of an administrator, for any other person. An
+// administrator who shuts all others out is stopped here.
 func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string, state people.State, reason string) error {
 	switch {
 	case !p.config.Administrator(who.Principal):
@@ -189,8 +188,9 @@ func (p *Provider) takeAway(tx Tx, u *unit, by, principal string) (keys, hosts i
 	return len(have), hosts, nil
 }
 
-// stopAgentsOf freezes what acts for a person, as powerbox freeze does, or thaws it. It is
-// part of the change of the person's state: one is never without the other.
+// stopAgentsOf freezes the agents that act for a person, as powerbox freeze does, or
+// thaws them. It is part of the change of the person's state: one is never without the
+// other.
 func (p *Provider) stopAgentsOf(tx Tx, u *unit, by string, was people.Account, state people.State, reason string) error {
 	kind := issuer.KindFreeze
 	if state == people.Active {

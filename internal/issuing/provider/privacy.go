@@ -8,12 +8,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// What is kept of agents, for how long, and who takes it out (section 9.2, AAP-Z3).
-// Words of agents (names, reasons, messages), what was asked for and what was denied
-// stand in the store of the provider alone, and go with the agent. Records have ids,
-// digests, decisions and what was granted; how long those are kept is evidence's.
+// Retention and erasure of the data of agents (section 9.2, AAP-Z3). Words of agents
+// (names, reasons, messages), requests and denials stand in the store of the provider
+// alone, and are erased with the agent. Records have ids, digests, decisions and grants;
+// package evidence sets how long those are kept.
 
-// ForgetAgentAs takes out what is kept of an agent that has ended: by its user, or an
+// ForgetAgentAs erases the data of an agent that has ended: by its user, or an
 // administrator.
 func (p *Provider) ForgetAgentAs(ctx context.Context, who Person, agent string) error {
 	return p.update(ctx, func(tx Tx, _ *unit) error {
@@ -31,8 +31,8 @@ func (p *Provider) ForgetAgentAs(ctx context.Context, who Person, agent string) 
 	})
 }
 
-// retain takes out what is older than it is kept: agents that have ended, grants that
-// are over, answered questions, jobs, and the names of hosts that have ended.
+// retain erases data whose retention is over: agents that have ended, grants that are
+// over, answered questions, jobs, and the names of hosts that have ended.
 func (p *Provider) retain(tx Tx, now time.Time) (agents int, err error) {
 	if p.config.Retention <= 0 {
 		return 0, nil
@@ -71,7 +71,7 @@ func (p *Provider) retain(tx Tx, now time.Time) (agents int, err error) {
 func (p *Provider) retainAgent(tx Tx, a Agent, before, now time.Time) (gone bool, err error) {
 	if state := a.At(now); terminal(state) {
 		ended := a.Updated
-		if !terminal(a.Status) { // by the clock, which nobody wrote down
+		if !terminal(a.Status) { // by the clock, which stores no change
 			ended = a.Created.Add(a.Clocks.Absolute)
 		}
 		if ended.Before(before) {
@@ -94,5 +94,5 @@ func (p *Provider) retainAgent(tx Tx, a Agent, before, now time.Time) (gone bool
 	return false, nil
 }
 
-// Retention is how long what is kept of an agent outlives it, 0 for no end.
+// Retention is how long the data of an agent outlives it, 0 for no end.
 func (p *Provider) Retention() time.Duration { return p.config.Retention }

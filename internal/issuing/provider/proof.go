@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Presented is a token of an agent with what came along with it.
+// Presented is a token of an agent with the proof that came along with it.
 type Presented struct {
 	Token       string
 	Scheme      string   // of the Authorization header: Bearer or DPoP
@@ -18,7 +18,7 @@ type Presented struct {
 	Method, URL string   // of the request, as the client knows it
 	Certificate []byte   // DER of the client's TLS certificate, nil for none
 
-	elsewhere bool // it was shown to another service, which looks at what it is bound to
+	elsewhere bool // it was shown to another service, which checks its binding
 }
 
 // Bearer is a token that came alone.
@@ -71,7 +71,7 @@ func (p *Provider) proven(t agentauth.Token, shown Presented, now time.Time) err
 // alone.
 func (p *Provider) WantsProof(c *Capability) bool { return p.config.RequireProof || c.Proof }
 
-// confirmation is what a token is bound to, nil for nothing.
+// confirmation is the key that a token is bound to, nil for none.
 func confirmation(t agentauth.Token) map[string]string {
 	if !t.Bound {
 		return nil

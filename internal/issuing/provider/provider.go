@@ -28,7 +28,7 @@ import (
 // their names cannot be taken for those of other protocols.
 const Label = "agent-auth"
 
-// Config is what a provider needs. Every field is required unless it says
+// Config has the parts that a provider needs. Every field is required unless it says
 // otherwise.
 type Config struct {
 	Store        Store
@@ -45,7 +45,7 @@ type Config struct {
 	Lifetimes    []Lifetime    // other clocks, for some of the agents
 	Approval     time.Duration // how long an approval can be answered
 	Interval     time.Duration // between two polls
-	Retention    time.Duration // how long what is kept of an agent outlives it, 0 for no end
+	Retention    time.Duration // how long the data of an agent outlives it, 0 for no end
 	CodeKey      []byte        // of the hashes of user codes, 32 bytes
 	Options      agentauth.Options
 	Tokens       Tokens // optional; the zero one issues none
@@ -58,22 +58,23 @@ type Config struct {
 	// IssuerAudience takes, at the default location, tokens whose audience is the
 	// issuer (AAP-J3).
 	IssuerAudience bool
-	// AnyHost has hosts that no person approved begin autonomous agents with what an
-	// operator grants those (AAP-U2). Off, they wait as all others do (AAP-M4, AAP-H13).
+	// AnyHost has hosts that no person approved begin autonomous agents with the
+	// capabilities that an operator grants those (AAP-U2). Off, they wait as all others do
+	// (AAP-M4, AAP-H13).
 	AnyHost bool
-	// Administrator reports whether a principal answers for hosts without a user;
-	// nil for nobody.
+	// Administrator reports whether a principal answers for hosts without a user; nil for
+	// no principal.
 	Administrator func(principal string) bool
 	CIBA          CIBA // "" for off
-	// Known reports whether there is a principal that the store does not know of, for
-	// hints of who is to be asked; nil for nobody.
+	// Known reports whether there is a principal that the store does not know of, for hints
+	// of the person to ask; nil for none.
 	Known func(principal string) bool
 	// Replay remembers tokens that were used for every process that takes them; nil for
 	// one that remembers its own.
 	Replay  gate.Replay
 	Keys    KeyFetcher // optional; nil takes no key sets by URL
 	Backend Backend
-	// Redact is what records keep of arguments; nil keeps nothing.
+	// Redact makes the recorded form of arguments; nil keeps nothing.
 	Redact  func(arguments powerbox.Value) []byte
 	Started time.Time
 	Now     func() time.Time
@@ -176,13 +177,13 @@ func (p *Provider) Location() string { return p.config.URL + p.config.ExecutePat
 // URL returns the provider's issuer.
 func (p *Provider) URL() string { return p.config.URL }
 
-// holder is what an agent is called where capabilities have holders.
+// holder is the name of an agent as a holder of capabilities.
 func holder(agent string) string { return "agent-auth:" + agent }
 
-// unit is what one use case collects beside its transaction.
+// unit collects the revocations of one use case beside its transaction.
 type unit struct{ revoked []issuer.Revocation }
 
-// update runs a change in one transaction. What it revokes is in force when this
+// update runs a change in one transaction. Its revocations are in force when this
 // returns.
 func (p *Provider) update(ctx context.Context, change func(tx Tx, u *unit) error) error {
 	p.seen.begun.Add(1)
@@ -215,7 +216,7 @@ func (p *Provider) record(by, principal string, of action.Type, details map[stri
 	return r, err
 }
 
-// append records what a use case did, in its transaction.
+// append records the action of a use case, in its transaction.
 func (p *Provider) append(tx Tx, by, principal string, of action.Type, details map[string]any) error {
 	r, err := p.record(by, principal, of, details)
 	if err == nil {
@@ -224,7 +225,7 @@ func (p *Provider) append(tx Tx, by, principal string, of action.Type, details m
 	return err
 }
 
-// codeHash is what is stored of a user code.
+// codeHash is the hash of a user code that is stored.
 func (p *Provider) codeHash(code string) []byte {
 	mac := hmac.New(sha256.New, p.config.CodeKey)
 	mac.Write([]byte(code))

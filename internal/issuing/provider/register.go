@@ -23,7 +23,7 @@ type Asked struct {
 	Lasts time.Duration
 }
 
-// Registration is what a host says of a new agent (section 5.3).
+// Registration is a host's description of a new agent (section 5.3).
 type Registration struct {
 	Name         string
 	HostName     string
@@ -32,7 +32,7 @@ type Registration struct {
 	Asking
 }
 
-// Asking is what comes with whatever a person may have to approve.
+// Asking comes with every request that a person may have to approve.
 type Asking struct {
 	Reason    string
 	Method    string // preferred; a hint
@@ -57,7 +57,7 @@ type Challenge struct {
 	Code     string // user code, "" where there is none
 }
 
-// wish is a capability that was asked for, met with what the server holds it to.
+// wish is a requested capability, met with the server's own constraints on it.
 type wish struct {
 	capability  *Capability
 	constraints json.RawMessage
@@ -67,8 +67,8 @@ type wish struct {
 // grants an agent has that are not over.
 const maxAsked = 64
 
-// wishes checks what is asked for. Nothing vanishes: what cannot be had is named
-// (AAP-R7, AAP-R11, AAP-G3, AAP-G4).
+// wishes checks the requested capabilities. Nothing vanishes: an unavailable one is
+// named (AAP-R7, AAP-R11, AAP-G3, AAP-G4).
 func (p *Provider) wishes(asked []Asked) ([]wish, error) {
 	if len(asked) > maxAsked {
 		return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%d capabilities are asked for; want at most %d", len(asked), maxAsked)
@@ -161,8 +161,9 @@ func (p *Provider) shape(g Grant) (powerbox.Shape, error) {
 	return p.config.Options.ParseConstraints(v)
 }
 
-// within is what a grant admits within what the server holds its capability to by now,
-// which may be less than when it was given, and false where nothing remains (AAP-P6).
+// within returns the arguments that a grant admits within the server's present
+// constraints on its capability, and false where none remain (AAP-P6). These can be
+// narrower than when it was given.
 func (p *Provider) within(g Grant) (powerbox.Shape, bool, error) {
 	given, err := p.shape(g)
 	c := p.capabilities[g.Capability]
@@ -180,9 +181,9 @@ func (p *Provider) Remains(g Grant) bool {
 }
 
 // effective are grants with the constraints that they hold to by now, as their agents
-// and anyone who judges them are told (AAP-G3, AAP-A9, section 5.3). What is approved is
-// what was shown, whatever the server holds it to afterwards. What nothing remains of
-// is shown as it was given.
+// and anyone who judges them are told (AAP-G3, AAP-A9, section 5.3). An approval is for
+// the grant as shown, whatever the server holds it to afterwards. A grant whose
+// constraints have become empty is shown as it was given.
 func (p *Provider) effective(grants []Grant) []Grant {
 	out := slices.Clone(grants)
 	for i, g := range out {
@@ -320,7 +321,7 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 			h.Name = name
 		}
 		if h.Status == agentauth.Rejected {
-			h.Status = agentauth.Pending // nobody has approved it yet, and a person is asked again
+			h.Status = agentauth.Pending // no person has approved it yet, and one is asked again
 		}
 	case !notFound(err):
 		return Host{}, err
@@ -346,10 +347,11 @@ func refusedBefore(r Reader, h Host) (bool, error) {
 	return slices.ContainsFunc(agents, func(a Agent) bool { return a.Status == agentauth.Rejected }), err
 }
 
-// atOnce reports whether an agent needs nobody's word: at a linked host for its
-// defaults, and at one without a user for what an operator grants autonomous
-// agents (AAP-R4, AAP-R12, AAP-U2): at hosts that are known, or where the operator
-// says so at any. What is high-risk never is.
+// atOnce reports whether an agent needs no approval. It needs none at a linked host for
+// its defaults. At a host without a user, an autonomous agent needs none for the
+// capabilities that an operator grants such agents (AAP-R4, AAP-R12, AAP-U2). This holds
+// at known hosts, or where the operator says so at any. A high-risk request always needs
+// approval.
 func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
 	if h.Status != agentauth.Active && (!p.config.AnyHost || a.Mode != agentauth.Autonomous || len(wanted) == 0) {
 		return false // nothing before the host is approved (AAP-M4, AAP-H13)
@@ -370,12 +372,12 @@ func (p *Provider) atOnce(h Host, a Agent, wanted []wish) bool {
 	})
 }
 
-// Defaults returns what agents of a host have without asking.
+// Defaults returns the capabilities that agents of a host have without asking.
 func (p *Provider) Defaults(h Host) []string { return p.defaults(h) }
 
-// defaults are the capabilities that agents of a host have without asking: what
-// changes something where the one who linked the host was present, and never what is
-// blocked (AAP-A7, AAP-R10).
+// defaults are the capabilities that agents of a host have without asking. One that
+// changes something is among them only where the person who linked the host was present,
+// and a blocked one never (AAP-A7, AAP-R10).
 func (p *Provider) defaults(h Host) (names []string) {
 	for _, name := range p.order {
 		c, listed := p.capabilities[name], slices.Contains(h.Defaults, name)
@@ -422,7 +424,7 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 			return Standing{}, err
 		}
 	}
-	// Nobody has approved the agent's words here, although the grants are in force.
+	// No person has approved the agent's words here, although the grants are in force.
 	details["granted_by"], details["capabilities"] = by, asHeard(grants)
 	return p.standing(h, a, grants, nil), p.append(tx, hostName(h), a.User, action.AgentRegister, details)
 }
@@ -452,7 +454,7 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
 }
 
-// meant reports whether a grant is what someone asks for, constraints and all.
+// meant reports whether a grant is the one that a wish asks for, constraints and all.
 func (p *Provider) meant(g Grant, w wish) bool {
 	shape, err := p.shape(g)
 	return err == nil && g.Capability == w.capability.Name && string(wireConstraints(shape)) == string(w.constraints)
@@ -464,7 +466,7 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	now := p.config.Now()
 	s := Standing{Agent: a, Host: h, Status: a.At(now), Grants: p.effective(grants), Challenge: c}
 	for i, g := range s.Grants {
-		if g.Status == agentauth.Pending && !p.offered(g) { // it has nobody to wait for
+		if g.Status == agentauth.Pending && !p.offered(g) { // no person can approve it any more
 			s.Grants[i].Status, s.Grants[i].Reason = agentauth.Denied, endedGone
 		}
 	}
@@ -474,13 +476,13 @@ func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Stand
 	return s
 }
 
-// asHeard is how a record names what an agent has asked for or was given at once. Names
-// and values of constraints are an agent's words until a person has approved them: until
+// asHeard returns grants as a record names an agent's request, or grants at once. Names
+// and values of constraints are an agent's words until a person has approved them. Until
 // then the record, which stays, has only their length and digest (ATK-84).
 func asHeard(grants []Grant) []any { return onRecord(grants, false) }
 
-// asApproved is how a record names what a person has answered: constraints of what was
-// approved are the person's words, too.
+// asApproved returns grants as a record of an approval names them: their constraints are
+// the person's words, too.
 func asApproved(grants []Grant) []any { return onRecord(grants, true) }
 
 func onRecord(grants []Grant, answered bool) []any {

@@ -9,20 +9,19 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// snapshots keep what was read of agents for as long as nothing changes: every change of
-// hosts, agents and grants is a [Provider.update], or another node's, of which
-// [Provider.Forget] tells.
-// What is kept is what the store says, and no verdict: clocks, signature, decision and
-// revocations are looked at in every request.
+// snapshots keep the stored state of agents for as long as nothing changes. Every change
+// of hosts, agents and grants is a [Provider.update], or another node's, which calls
+// [Provider.Forget]. A snapshot has the words of the store, and no verdict: every
+// request checks clocks, signature, decision and revocations.
 type snapshots struct {
 	begun, ended atomic.Uint64 // changes; from before its transaction, until after it
 
 	mu   sync.Mutex
-	at   uint64              // the changes that had begun when what is kept was read
+	at   uint64              // the changes that had begun when the snapshots were read
 	kept map[string]snapshot // by agent's id, and by the thumbprint of a host's key
 }
 
-// snapshot is an agent with its host and its grants. Nobody changes what is in it.
+// snapshot is an agent with its host and its grants. Its contents never change.
 type snapshot struct {
 	agent  Agent
 	host   Host
@@ -30,10 +29,10 @@ type snapshot struct {
 	key    token.KeptKey // the agent's; the zero one where it is fetched
 }
 
-// maxSnapshots bounds what is kept; when it is full it begins anew.
+// maxSnapshots bounds the number of snapshots; when it is full it begins anew.
 const maxSnapshots = 4096
 
-// get returns what is kept of an agent, and false where something has begun to change
+// get returns the snapshot of an agent, and false where something has begun to change
 // since.
 func (s *snapshots) get(agent string) (snapshot, bool) {
 	s.mu.Lock()
@@ -52,8 +51,8 @@ func (p *Provider) Forget() {
 	p.seen.ended.Add(1)
 }
 
-// keep keeps what was read of an agent since so many changes had begun, all of which
-// had ended by then.
+// keep keeps a snapshot of an agent that was read since so many changes had begun, all
+// of which had ended by then.
 func (s *snapshots) keep(agent string, read snapshot, at uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

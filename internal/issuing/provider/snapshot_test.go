@@ -22,8 +22,8 @@ func (h *held) UpdateProvider(ctx context.Context, change func(provider.Tx) erro
 	return h.Store.UpdateProvider(ctx, change)
 }
 
-// TestAAPJ11_RevocationIsAtOnce: what is kept of an agent while it is being revoked is
-// not what is answered by afterwards.
+// TestAAPJ11_RevocationIsAtOnce: a snapshot of an agent that is read during its
+// revocation answers no later request.
 func TestAAPJ11_RevocationIsAtOnce(t *testing.T) {
 	store := &held{}
 	w := newTown(t, func(c *provider.Config) { store.Store, c.Store = c.Store, store })

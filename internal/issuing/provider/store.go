@@ -47,10 +47,10 @@ type Agent struct {
 	Reason     string // in its own words
 	Status     agentauth.Status
 	Clocks     Clocks // those that it was registered under
-	// Claim is what became of the question who takes over: "" where nobody was
-	// asked, pending, denied or claimed.
+	// Claim is the state of the question who takes over: "" without a question, pending,
+	// denied or claimed.
 	Claim agentauth.Status `json:",omitempty"`
-	// Unasked is why nobody is asked any more about an agent that still waits, "" while
+	// Unasked is why no person is asked any more about an agent that still waits, "" while
 	// someone is.
 	Unasked   string `json:",omitempty"`
 	Created   time.Time
@@ -96,8 +96,8 @@ func (a Agent) expires() time.Time {
 	return end
 }
 
-// Grant is what an agent has, asked for or was refused of one capability (section
-// 3.3). While it is active there is a capability on record for it.
+// Grant is one capability that an agent has, asked for or was refused (section 3.3).
+// While it is active there is a capability on record for it.
 type Grant struct {
 	ID          string // "grt_..."
 	Agent       string
@@ -113,7 +113,7 @@ type Grant struct {
 	Updated     time.Time
 }
 
-// Kind is what an approval is about.
+// Kind is the subject of an approval.
 type Kind string
 
 // The kinds of approval.
@@ -132,7 +132,7 @@ type Approval struct {
 	Method   string
 	Agent    string
 	Host     string
-	User     string   // who is to answer, "" for whoever has the code
+	User     string   // who is to answer, "" for anyone who has the code
 	Grants   []string // the grants that are asked for
 	Reason   string
 	Message  string // binding_message
@@ -143,9 +143,9 @@ type Approval struct {
 	Created  time.Time
 	Expires  time.Time
 	Answered time.Time
-	// Ended is why it ended before anybody answered, "" where it did not.
+	// Ended is why it ended without an answer, "" where it did not.
 	Ended string `json:",omitempty"`
-	// Approved is what the answer gave, whole; the zero value where that is nothing.
+	// Approved is the whole of the answer; the zero value for a denial.
 	Approved approved.Approved
 }
 
@@ -196,7 +196,7 @@ type Reader interface {
 	Passkeys(principal string) ([]Passkey, error)
 	Passkey(id []byte) (Passkey, error)
 	AllPasskeys() ([]Passkey, error)
-	// Account returns what is kept of a person, and Accounts of all.
+	// Account returns the stored account of a person, and Accounts those of all.
 	Account(principal string) (people.Account, error)
 	Accounts() ([]people.Account, error)
 	// Records returns a part of the records, newest first.
@@ -209,8 +209,8 @@ type Reader interface {
 	Invitation(hash []byte) (Invitation, error)
 }
 
-// Tx changes state within one transaction. Every Put stores a new thing or what
-// has become of it.
+// Tx changes state within one transaction. Every Put stores a new thing or a new state
+// of it.
 type Tx interface {
 	issuer.Tx
 	Reader

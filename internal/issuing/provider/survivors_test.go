@@ -10,8 +10,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPU3_HistoryIsForWhoMayAnswer: what an agent did is shown to the person who may answer for
-// it, and to nobody else.
+// TestAAPU3_HistoryIsForWhoMayAnswer: the history of an agent is shown only to the
+// person who may answer for it.
 func TestAAPU3_HistoryIsForWhoMayAnswer(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance")

@@ -21,7 +21,7 @@ type Tokens struct {
 	Depth    int           // how often one may be passed on
 }
 
-// depth is how often what is on record for a grant may be passed on: the token is
+// depth is how often the capability on record for a grant may be passed on: the token is
 // the agent's key's, which is the first time.
 func (t Tokens) depth() int {
 	if !t.Enabled {
@@ -30,7 +30,7 @@ func (t Tokens) depth() int {
 	return t.Depth + 1
 }
 
-// TokenRequest is what an agent asks tokens for.
+// TokenRequest is an agent's request for tokens.
 type TokenRequest struct {
 	Capabilities []string
 	// Arguments are those that calls may have beside the ones that are constrained or
@@ -42,9 +42,9 @@ type TokenRequest struct {
 // maxTokens is how many tokens one request is for.
 const maxTokens = 16
 
-// IssueTokens issues attenuating tokens for grants in force, bound to the agent's
-// key: children of what is on record for the grants, which end with them, with the
-// agent's session as it stands, or when its key is replaced.
+// IssueTokens issues attenuating tokens for grants in force, bound to the agent's key.
+// They are children of the capabilities on record for the grants. They end with those,
+// with the agent's session as it stands, or when its key is replaced.
 func (p *Provider) IssueTokens(ctx context.Context, s Session, r TokenRequest) ([]issuer.Capability, error) {
 	switch {
 	case !p.config.Tokens.Enabled:
@@ -126,9 +126,9 @@ func (p *Provider) issueToken(ctx context.Context, s Session, key token.PublicKe
 
 func (s *Session) holder() string { return holder(s.Agent.ID) }
 
-// closed is what a grant admits, as far as a token can say it: with any constraint
-// a token names all arguments, so that only those can be given which are
-// constrained, which the schema requires, or which were asked for.
+// closed returns the arguments that a grant admits, as far as a token can express them.
+// With any constraint a token names all arguments. So it admits only those that are
+// constrained, required by the schema, or in the request.
 func (p *Provider) closed(g Grant, c *Capability, also []string) (powerbox.Shape, error) {
 	shape, left, err := p.within(g)
 	if err == nil && !left {
@@ -157,7 +157,7 @@ func (p *Provider) closed(g Grant, c *Capability, also []string) (powerbox.Shape
 	return powerbox.NewShape(powerbox.RestNone, fields...)
 }
 
-// endTokens ends what was issued to the key that an agent has so far: it is dead
+// endTokens ends the tokens that were issued to the agent's key so far: it is dead
 // everywhere (section 5.8).
 func (p *Provider) endTokens(tx Tx, u *unit, a Agent, by string, now time.Time) error {
 	if !p.config.Tokens.Enabled {

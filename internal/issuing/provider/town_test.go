@@ -37,7 +37,7 @@ const (
 	outside  = "https://statements.example/run"
 )
 
-// noRules is a policy that nobody is asked about here.
+// noRules is a policy that the tests here never ask.
 type noRules struct{}
 
 func (noRules) Permits(identity.Caller, string, string, string, *catalogue.Item) issuer.Ruling {
@@ -51,7 +51,7 @@ type unvetoed struct{}
 func (unvetoed) Veto(context.Context, *gate.Call, gate.Held) string { return "" }
 func (unvetoed) Digest() string                                     { return "none" }
 
-// service is what is behind the provider.
+// service is the backend of the provider.
 type service struct {
 	did    []provider.Execution
 	answer provider.Result

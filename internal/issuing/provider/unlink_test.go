@@ -32,8 +32,8 @@ func TestATK64_QuestionsOfAnUnlinkedHost(t *testing.T) {
 	}
 }
 
-// TestAAPA12_WhatIsFollowedEndsWithItsAgent follows a question about an agent that ends by
-// its clock, without anybody having done anything.
+// TestAAPA12_WhatIsFollowedEndsWithItsAgent follows a question about an agent that ends
+// by its clock, without an action of anyone.
 func TestAAPA12_WhatIsFollowedEndsWithItsAgent(t *testing.T) {
 	w := newTown(t)
 	m, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)

@@ -69,7 +69,7 @@ func (a *API) grants(gs []provider.Grant) []grantBody {
 			w.Constraints, w.GrantedBy, w.Expires = g.Constraints, g.GrantedBy, stamp(g.Expires)
 		case agentauth.Denied:
 			w.Reason = g.Reason
-		default: // name and status alone, while nobody has decided
+		default: // name and status alone, while it is undecided
 		}
 		out = append(out, w)
 	}
@@ -96,12 +96,12 @@ func (a *API) standing(s provider.Standing) map[string]any {
 	return out
 }
 
-// detailed adds what status and reactivation tell (AAP-S2, AAP-V5).
+// detailed adds the members of status and reactivation (AAP-S2, AAP-V5).
 func (a *API) detailed(s provider.Standing) map[string]any {
 	out := a.standing(s)
 	activated := s.Agent.Activated
 	if s.Status == agentauth.Pending {
-		activated = time.Time{} // what it was before is over; it comes with the approval
+		activated = time.Time{} // the former activation is over; a new time comes with the approval
 	}
 	for name, at := range map[string]time.Time{
 		"created_at": s.Agent.Created, "activated_at": activated, "last_used_at": s.Agent.LastUsed, "expires_at": s.Expires,
@@ -117,7 +117,7 @@ func (a *API) detailed(s provider.Standing) map[string]any {
 		out["claim_status"] = s.Agent.Claim
 	}
 	if s.Status == agentauth.Pending && s.Agent.Unasked != "" {
-		out["reason"] = s.Agent.Unasked // it waits for nobody: its host asks again
+		out["reason"] = s.Agent.Unasked // it waits for no person: its host asks again
 	}
 	return out
 }
@@ -206,7 +206,7 @@ func (a *API) register(r *http.Request) (answer, error) {
 	return answer{body: a.standing(out)}, nil
 }
 
-// request answers section 5.4. The status is that of what is asked for, as the
+// request answers section 5.4. The status is that of the requested grants, as the
 // protocol's own client needs it to wait (AAP-Q2).
 func (a *API) request(r *http.Request) (answer, error) {
 	s, err := a.agent(r, provider.Once, a.config.Provider.URL())

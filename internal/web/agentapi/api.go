@@ -45,7 +45,7 @@ const (
 	PathJob        = "/capability/status/"
 )
 
-// Config is what the interface needs.
+// Config has the parts that the interface needs.
 type Config struct {
 	Provider     *provider.Provider
 	Name         string // provider_name
@@ -59,7 +59,7 @@ type Config struct {
 	BodyLimit    int64
 	MaxStream    time.Duration
 	Tokens       func(issuer.Capability) any // words a token of a grant (PathToken); nil where none are issued
-	Introspector func(r *http.Request) bool  // who may introspect; nil for everybody, within the limits
+	Introspector func(r *http.Request) bool  // who may introspect; nil for all callers, within the limits
 	Done         <-chan struct{}             // closed when the server ends
 	Queue        *shed.Queue                 // in which executions wait to be decided; nil for none
 	Now          func() time.Time
@@ -91,7 +91,7 @@ func New(c Config) *API {
 	return a
 }
 
-// Paths are what the interface serves; everything below them is its own.
+// Paths are the paths of the interface; everything below them is its own.
 func Paths() []string {
 	return []string{PathDiscovery, "/agent/", "/host/", "/capability/"}
 }
@@ -129,7 +129,7 @@ func preflight(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// answer is what a use case says yes with.
+// answer is the successful answer of a use case.
 type answer struct {
 	status int // 0 for 200
 	body   any
@@ -220,7 +220,7 @@ func bearer(r *http.Request) (string, error) {
 	return token, err
 }
 
-// presented is the token of a request with what came along with it.
+// presented is the token of a request with the proof that came along with it.
 func (a *API) presented(r *http.Request) (provider.Presented, error) {
 	scheme, token, err := credentials(r)
 	out := provider.Presented{Token: token, Scheme: scheme, Proofs: r.Header.Values("DPoP"), Method: r.Method, URL: a.config.Provider.URL() + r.URL.EscapedPath()}

@@ -27,7 +27,7 @@ func (a *API) viewer(r *http.Request) (provider.Viewer, http.Header, error) {
 		scope = "private"
 	}
 	v, err := a.config.Provider.Viewer(a.bounded(r), shown)
-	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // a host that anybody can make is nobody yet
+	if err == nil && a.config.Private && v.Host == nil && v.Agent == nil { // an unapproved host, which anyone can make, is still a stranger
 		err = agentauth.Errorf(agentauth.CodeUnauthenticated, "capabilities are shown to hosts and agents alone, once they are approved")
 	}
 	return v, http.Header{"Cache-Control": {scope + ", max-age=300"}, "Vary": {"Authorization"}}, err
@@ -127,8 +127,8 @@ func (a *API) executed(r *http.Request) (provider.Executed, error) {
 	return a.one(r, s, v, came, leave)
 }
 
-// one executes what a body, or a part of a batch, says, in the bytes that came. decided is
-// called when the decision is on record, or there is none.
+// one executes the capability that a body, or a part of a batch, names, with the bytes
+// that came. decided is called when the decision is on record, or there is none.
 func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []byte, decided func()) (provider.Executed, error) {
 	name, err := text(v, "capability")
 	if err != nil {
@@ -144,8 +144,8 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []
 	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments"), Decided: decided})
 }
 
-// shown is what was executed on the wire: exactly one of the shapes (AAP-E2,
-// AAP-E3).
+// shown returns the result of an execution on the wire: exactly one of the shapes
+// (AAP-E2, AAP-E3).
 func (a *API) shown(out *provider.Executed) answer {
 	header := http.Header{"Powerbox-Decision": {out.Decision()}}
 	if out.Job == "" {
@@ -189,7 +189,7 @@ func (a *API) job(r *http.Request) (answer, error) {
 // maxBatch is how many executions one request may bring.
 const maxBatch = 50
 
-// batch answers what the protocol's own client sends for several at once
+// batch answers the protocol's own client, which sends several executions at once
 // (AAP-E11). Each is decided and recorded alone.
 func (a *API) batch(r *http.Request) (answer, error) {
 	if a.config.Queue.Full() {
@@ -212,7 +212,7 @@ func (a *API) batch(r *http.Request) (answer, error) {
 		return answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "requests; want an array of 1 to %d executions", maxBatch)
 	}
 	ids := make([]string, len(requests))
-	for n, one := range requests { // before any: what is refused as a whole does nothing
+	for n, one := range requests { // before any: a request that is refused as a whole does nothing
 		if ids[n], err = text(one, "id"); err != nil {
 			return answer{}, err
 		}
@@ -355,7 +355,7 @@ func (a *API) events(r *http.Request, out *provider.Executed, write func(string,
 	}
 }
 
-// passed is what of a stream was passed on.
+// passed notes the events of a stream that were passed on.
 type passed struct{ told, failed bool }
 
 func (p *passed) note(event string) {
@@ -367,7 +367,7 @@ func (p *passed) note(event string) {
 }
 
 // ended is the outcome of a stream that came to its end, or, with an error, that its
-// reader left. What the service said itself to have failed is never achieved.
+// reader left. A stream that the service calls failed is never achieved.
 func (p *passed) ended(data []byte, left error) ending {
 	switch {
 	case p.failed && p.told:
@@ -387,9 +387,9 @@ func eventOf(name string, data []byte) []byte {
 	return append(append(b, data...), "\n\n"...)
 }
 
-// writeTime is how long the reader of a stream may take for one event. Longer is
-// nobody who reads: the stream ends, with what it holds of its service and of the
-// server, and a revocation is looked for at the latest then.
+// writeTime is how long the reader of a stream may take for one event. A slower one
+// counts as gone: the stream ends, with its share of the service and of the server. A
+// revocation is looked for at the latest then.
 const writeTime = 10 * time.Second
 
 // send passes on a part of a stream, in time.

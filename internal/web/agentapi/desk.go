@@ -13,14 +13,14 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// atDesk reports whether a call is about what policy or configuration leaves to
-// people, and not about a request of Agent Auth.
+// atDesk reports whether a call is about a question of policy or configuration, and not
+// about a request of Agent Auth.
 func (p *People) atDesk(r *http.Request) bool {
 	return p.Desk != nil && strings.HasPrefix(r.PathValue("code"), "ask_")
 }
 
-// onDesk adds the two queues of a person: what was asked for in the own name, and
-// what the person reviews.
+// onDesk adds the two queues of a person: the person's own requests, and those that the
+// person reviews.
 func (p *People) onDesk(r *http.Request, who provider.Person, all map[string]any) error {
 	if p.Desk == nil {
 		return nil

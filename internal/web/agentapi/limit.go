@@ -14,13 +14,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Limits bound what one address may ask for (AAP-F3). 0 is no limit.
+// Limits bound the requests of one address (AAP-F3). 0 is no limit.
 type Limits struct {
 	Requests  float64 // a second, from one address, with ten seconds' worth at once
 	Unknown   int     // registrations of hosts that are not known, an hour, from one address
 	Questions int     // an hour, that persons are asked on behalf of one host
-	// Introspections are those a second from one address, with five seconds' worth at
-	// once, where anybody may introspect (AAP-I3).
+	// Introspections are those a second from one address, with five seconds' worth at once,
+	// where every caller may introspect (AAP-I3).
 	Introspections float64
 	// Agent, Host and User are executions a minute, by one agent, by all agents of one
 	// host and by all of one user; Capability is the same by one agent, for
@@ -31,8 +31,8 @@ type Limits struct {
 	Capability map[string]int
 }
 
-// limiter keeps what it limits in two tables, so that strangers, who can have as
-// many names as they like, take no room from those who are known.
+// limiter keeps its counts in two tables, so that strangers, who can have as many names
+// as they like, take no room from those who are known.
 type limiter struct {
 	limits    Limits
 	now       func() time.Time
@@ -59,8 +59,7 @@ func (l *limiter) allow(r *http.Request) error {
 	return nil
 }
 
-// introspection takes one introspection of an address that nobody has authenticated
-// (AAP-I3).
+// introspection takes one introspection of an unauthenticated address (AAP-I3).
 func (l *limiter) introspection(r *http.Request) error {
 	if l.limits.Introspections <= 0 {
 		return nil
@@ -132,8 +131,8 @@ func (l *limiter) per(t *bucket.Table, d time.Duration, key string, n int) error
 	return nil
 }
 
-// execution takes one execution of a capability by an agent of a host, who acts for a
-// user or for nobody.
+// execution takes one execution of a capability by an agent of a host, for a user or for
+// none.
 func (l *limiter) execution(agent, host, user, capability string) error {
 	if err := l.per(&l.known, time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
 		return err
@@ -150,7 +149,7 @@ func (l *limiter) execution(agent, host, user, capability string) error {
 	return l.per(&l.known, time.Minute, "user "+user, l.limits.User)
 }
 
-// pollsAtOnce is how often someone can look at what waits before the interval
+// pollsAtOnce is how often someone can look at a waiting request before the interval
 // counts.
 const pollsAtOnce = 5
 

@@ -88,9 +88,9 @@ func TestAAPF3_Networks(t *testing.T) {
 	}
 }
 
-// TestAAPF3_StrangersTakeNoRoom: anyone who has very many addresses fills the memory of
-// limits with them and locks nobody out: neither those who are known nor someone else
-// who is new; and what was used up stays so.
+// TestAAPF3_StrangersTakeNoRoom: a caller with very many addresses fills the memory of
+// limits with them and locks no other caller out, known or new. Used-up limits stay used
+// up.
 func TestAAPF3_StrangersTakeNoRoom(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	l := newLimiter(Limits{Requests: 1, Unknown: 2, Agent: 1}, func() time.Time { return now })
@@ -121,8 +121,8 @@ func TestAAPF3_StrangersTakeNoRoom(t *testing.T) {
 	}
 }
 
-// TestAAPI3_OpenIntrospection: where anybody may introspect, an address can a few times
-// a second, and other requests are another limit.
+// TestAAPI3_OpenIntrospection: where every caller may introspect, an address can a few
+// times a second, and other requests have a separate limit.
 func TestAAPI3_OpenIntrospection(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	l := newLimiter(Limits{Introspections: 2, Requests: 100}, func() time.Time { return now })

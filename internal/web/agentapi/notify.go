@@ -55,8 +55,8 @@ func (p *places) leave(client string) {
 }
 
 // follow tells, as an event of a stream, how a request was answered (AAP-Y1). The
-// protocol's own client shows no token here: the address is the secret, and what is
-// told is no more than how it stands.
+// protocol's own client shows no token here: the address is the secret, and the event
+// has no more than the state of the request.
 func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	if err := a.limits.allow(r); err != nil {
 		a.refuse(w, r, err)
@@ -102,8 +102,8 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is how a request stands, and every grant of its agent, for anyone who has its
-// address: no constraints, no words of people, and nobody's name.
+// told is the state of a request, and every grant of its agent, for anyone who has its
+// address: no constraints, no words of people, and no person's name.
 func (a *API) told(s provider.Standing, q provider.Question) map[string]any {
 	grants := []grantBody{}
 	for _, g := range s.Grants {

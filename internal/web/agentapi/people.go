@@ -21,11 +21,11 @@ import (
 // People is the interface of those who answer: with sessions of their own, and
 // never with a token of a host or an agent.
 //
-//	GET  /v1/approvals               what waits for the caller
+//	GET  /v1/approvals               the requests that wait for the caller
 //	GET  /v1/approvals/{code}        one request, by its user code or id
 //	POST /v1/approvals/{code}        {"deny": true} or {"only": [...], "constraints": {...}, "reasons": {...}};
-//	                                 for what is not Agent Auth's {"deny": true} or {"operations": [...], "resources": [...], "until": ...}
-//	POST /v1/approvals/{code}/revoke takes back an approval that is not Agent Auth's
+//	                                 for a request outside Agent Auth: {"deny": true} or {"operations": [...], "resources": [...], "until": ...}
+//	POST /v1/approvals/{code}/revoke takes back an approval outside Agent Auth
 //	GET  /v1/hosts                   hosts with their agents and grants
 //	POST /v1/hosts                   {"name": ..., "public_key": ..., "user": ..., "defaults": [...]}; administrators.
 //	                                 Without public_key the answer has a token by which a host brings its key, once
@@ -33,14 +33,14 @@ import (
 //	POST /v1/hosts/{host}/unlink
 //	POST /v1/hosts/{host}/link       {"user": ...}; administrators
 //	POST /v1/users/{user}/forget     ends all hosts of a user; administrators
-//	GET  /v1/activity                what the caller's agents did, and what was done about them
-//	POST /v1/host-agents/{agent}/forget          takes out what is kept of an agent that has ended
+//	GET  /v1/activity                the actions of the caller's agents, and the actions about them
+//	POST /v1/host-agents/{agent}/forget          erases the data of an agent that has ended
 //	POST /v1/host-agents/{agent}/revoke
 //	POST /v1/host-agents/{agent}/grants          {"capability": ..., "constraints": ...}
 //	POST /v1/host-agents/{agent}/grants/revoke   {"capability": ...}
 type People struct {
 	Provider *provider.Provider
-	Desk     *approval.Desk // what policy and configuration leave to people; nil where that is nothing
+	Desk     *approval.Desk // questions of policy and configuration to people; nil without any
 	// Groups are those of built-in users, by name; nil for none.
 	Groups func(name string) []string
 	// Who says who a person is by the session of a request.
@@ -55,7 +55,7 @@ type People struct {
 // DevUserHeader names a built-in user, in experiments.
 const DevUserHeader = "Powerbox-Dev-User"
 
-// PeoplePaths are what the interface serves.
+// PeoplePaths are the paths of the interface.
 func PeoplePaths() []string {
 	return []string{
 		"GET /v1/approvals", "GET /v1/approvals/{code}", "POST /v1/approvals/{code}", "POST /v1/approvals/{code}/revoke", "GET /v1/activity", "GET /v1/hosts", "POST /v1/hosts",
@@ -195,8 +195,8 @@ func (p *People) find(r *http.Request, who provider.Person) (provider.Question, 
 	return p.Provider.ByCode(r.Context(), who, name)
 }
 
-// question is a request as a person sees it: what the provider says of the
-// capabilities, and what the agent says of itself, apart.
+// question is a request as a person sees it. The provider's words about the capabilities
+// and the agent's words about itself stand in separate members.
 func (p *People) question(q provider.Question) any {
 	capabilities := make([]map[string]any, 0, len(q.Grants))
 	for _, g := range q.Grants {
@@ -303,7 +303,7 @@ func (p *People) hosts(r *http.Request, who provider.Person) (any, error) {
 	return map[string]any{"hosts": out}, err
 }
 
-// activity is what a person's agents did, newest first (AAP-Z3).
+// activity returns the actions of a person's agents, newest first (AAP-Z3).
 func (p *People) activity(r *http.Request, who provider.Person) (any, error) {
 	all, err := p.Provider.Activity(r.Context(), who)
 	out := make([]any, 0, len(all))
@@ -366,8 +366,9 @@ func (p *People) host(r *http.Request, who provider.Person, v powerbox.Value) (a
 	return nil, agentauth.Errorf(agentauth.CodeNotFound, "want .../revoke, .../unlink or .../link")
 }
 
-// link links a host and says what its agents have at once from then on, and what they ask for,
-// since nobody is present here, except in experiments (AAP-U4).
+// link links a host and returns the capabilities that its agents have at once from then
+// on. Agents ask for those that change something, since no person is present here,
+// except in experiments (AAP-U4).
 func (p *People) link(r *http.Request, who provider.Person, id, user string) (any, error) {
 	l, err := p.Provider.LinkHost(r.Context(), who, provider.Link{Host: id, User: user, AtOnce: who.Unsafe})
 	if err != nil {

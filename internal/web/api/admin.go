@@ -37,15 +37,15 @@ type Admin struct {
 	Issuer   *issuer.Issuer
 	Store    issuer.Store
 	Exporter Exporter
-	Public   *Public        // what anybody may see of the log
+	Public   *Public        // the public part of the log
 	Token    string         // required; at least 32 characters
 	Keys     []evidence.Key // that sign records
-	Trust    evidence.Trust // what a verifier should pin
+	Trust    evidence.Trust // the keys that a verifier should pin
 	Agents   func() []AgentStatus
 	URL      string // public base URL
 	FeedKey  signed.Public
-	Gateways *Gateways // apart from the server
-	// Can decides what a configured caller could do at an agent, without a
+	Gateways *Gateways // the remote gateways
+	// Can decides on a possible call of a configured caller at an agent, without a
 	// capability.
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
 	// Policies reads policies that are not in force, by the names of their files.
@@ -56,7 +56,7 @@ type Admin struct {
 	Scores  *Scores
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
-	People    People // nil where nobody logs in
+	People    People // nil where people cannot log in
 	Outbox    Outbox // nil where no webhooks are told anything
 	// Unrecorded returns how many calls continued without a record that the evidence
 	// does not tell of yet, by agent.
@@ -80,14 +80,13 @@ type AgentStatus struct {
 	Upstream string `json:"upstream"`
 	Mode     string `json:"mode"` // as configured; the one in force may have been set since
 	Frozen   bool   `json:"frozen,omitempty"`
-	// Canary is the share of callers in percent that the configured mode holds
-	// for, Rules are the modes of some callers and grants; what an operator sets
-	// goes over them.
+	// Canary is the share of callers in percent that the configured mode holds for, Rules
+	// are the modes of some callers and grants; an operator's setting overrides them.
 	Canary int        `json:"canary"`
 	Rules  []ModeRule `json:"rules,omitempty"`
 	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
-	// Degraded says what continues while records cannot be written, "" for nothing;
-	// Unrecorded how many calls did of which the evidence does not tell yet.
+	// Degraded names the calls that continue while records cannot be written, "" for none.
+	// Unrecorded is how many did of which the evidence does not tell yet.
 	Degraded   string `json:"degraded,omitempty"`
 	Unrecorded int64  `json:"unrecorded,omitempty"`
 }
@@ -143,7 +142,7 @@ func (a *Admin) Handler() http.Handler {
 	return a.operatorOnly(mux)
 }
 
-// operatorOnly lets nobody in without the operator's token.
+// operatorOnly lets only callers with the operator's token in.
 func (a *Admin) operatorOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.IsOperator(r) {
@@ -198,7 +197,7 @@ func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 // maxOperatorBody bounds the body of a call of an operator.
 const maxOperatorBody = 1 << 20
 
-// serveLong is serve for what may take as long as it takes, such as the end of a period.
+// serveLong is serve for a request without a limit of time, such as the end of a period.
 func serveLong(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
@@ -359,8 +358,8 @@ func (a *Admin) capability(r *http.Request) (any, error) {
 	return a.status(c), nil
 }
 
-// capabilities tells what a holder can still use, and those to whom it passed
-// something on.
+// capabilities lists the capabilities that a holder can still use, and those of the
+// holders to whom it passed one on.
 func (a *Admin) capabilities(r *http.Request) (any, error) {
 	holder := r.URL.Query().Get("holder")
 	if holder == "" {

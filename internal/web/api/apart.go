@@ -26,12 +26,12 @@ type GatewayStatus struct {
 	Key      string     `json:"key"` // thumbprint
 	Enrolled time.Time  `json:"enrolled"`
 	Closed   *time.Time `json:"closed,omitempty"`
-	// Heard is what it last said of itself; absent where it has said nothing for an
-	// hour, or since the server started.
+	// Heard is its last report; absent where it has made none for an hour, or since the
+	// server started.
 	Heard *GatewayHeard `json:"heard,omitempty"`
 }
 
-// GatewayHeard is what a gateway says of itself, every few seconds.
+// GatewayHeard is the report that a gateway makes every few seconds.
 type GatewayHeard struct {
 	At      time.Time `json:"at"`
 	Version string    `json:"version"` // of its program

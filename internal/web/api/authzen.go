@@ -31,9 +31,9 @@ const (
 	memberOptions = "options"
 )
 
-// entityOf reads one entity. What it does not say of type and id is as in the
-// default, and the rest is its own (section 7.1.1). Members that are not known
-// are ignored, as the specification has it.
+// entityOf reads one entity. A missing type or id is as in the default, and the rest is
+// its own (section 7.1.1). Members that are not known are ignored, as the specification
+// has it.
 func entityOf(of, defaults powerbox.Value, member string) (entity, error) {
 	e := entity{Properties: powerbox.Object()}
 	own, mine := of.Get(member)
@@ -101,7 +101,8 @@ func evaluationOf(of, defaults powerbox.Value) (evaluation, error) {
 	return e, nil
 }
 
-// batch is the questions of a request; alone where it is one question by itself.
+// batch returns the questions of a request; alone reports whether it is a single
+// question.
 func batch(v powerbox.Value) (questions []powerbox.Value, semantic string, alone bool, err error) {
 	list, ok := v.Get("evaluations")
 	questions, isList := list.Elements()

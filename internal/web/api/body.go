@@ -64,7 +64,7 @@ func (a *Admin) argumentsKey(r *http.Request) (any, error) {
 		if err := json.Unmarshal(record.Intent.Details, &said); len(record.Intent.Details) > 0 && err != nil {
 			return err
 		}
-		// The record of an outcome repeats what that of the decision says.
+		// The record of an outcome repeats the subject of its decision.
 		if of := record.Details.OutcomeOf; of != "" {
 			return status{http.StatusConflict, "the record tells an outcome; ask about that of the decision, " + of}
 		}
@@ -113,7 +113,7 @@ func (a *Admin) erase(r *http.Request) (any, error) {
 }
 
 func (a *Admin) erasable(r *http.Request, e issuer.Erasure) (any, error) {
-	// What comes after it was listed is not to be erased with it.
+	// A body that arrives after the listing must not be erased with it.
 	until := a.Now()
 	if !e.Until.IsZero() {
 		until = e.Until

@@ -30,15 +30,15 @@ import (
 
 // The actions that are no skill of an agent.
 const (
-	// ActionHandoff hands a task over: what it requires must be within Caps(B) meet
+	// ActionHandoff hands a task over: its requirements must be within Caps(B) meet
 	// Scope(A) (GATE-1).
 	ActionHandoff = "powerbox.handoff"
 	// ActionMessage is the right to talk to an agent at all, as lists need it.
 	ActionMessage = "a2a.message"
 )
 
-// propertyAuthority, true, asks for what the right to talk to an agent is held
-// under, for lists whose entries are decided on one by one.
+// propertyAuthority, true, asks for the authority under which the right to talk to an
+// agent is held, for lists whose entries are decided on one by one.
 const propertyAuthority = "authority"
 
 // TypeAgent is the type of a subject that is a calling agent and of a resource
@@ -57,10 +57,10 @@ type Guard struct {
 	Name   string
 	Token  string   // at least 32 bytes
 	Agents []string // calling agents that it speaks for
-	Users  bool     // it may ask about users, and is believed what they are
+	Users  bool     // it may ask about users, and its word about them is believed
 }
 
-// GuardedSkill is what a skill of an agent maps to.
+// GuardedSkill is the operation that a skill of an agent maps to.
 type GuardedSkill struct {
 	Operation       powerbox.Operation
 	Handle          string
@@ -88,11 +88,11 @@ type Decisions struct {
 	Scope func() func(origin, agent string) powerbox.Authority
 	// Collections are the agents of collections, by the type of their resources.
 	Collections map[string]string
-	// Policy returns what policy allows a user: that operation of that resource, or
-	// nothing.
+	// Policy returns the authority that policy gives a user: that operation of that
+	// resource, or nothing.
 	Policy func(user identity.Caller, agent string, op powerbox.Operation, r *catalogue.Item) powerbox.Authority
-	// Item returns what the catalogue says of a resource, nil where it is not there.
-	// What a guard says of it goes over that.
+	// Item returns the attributes of a resource in the catalogue, nil where it is not
+	// there. A guard's own attributes override them.
 	Item func(agent, collection, id string) map[string]powerbox.Value
 	// Pseudonym is the name of a principal at an agent.
 	Pseudonym func(agent, principal string) string
@@ -103,10 +103,9 @@ type Decisions struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 
-	// Keeper keeps what waits for its outcome for all nodes, and Recorded reads a
-	// record; nil for a process that is alone.
-	// Approvals asks people about attempts that they have to approve; nil where nobody
-	// can be asked.
+	// Keeper keeps the attempts that wait for their outcome for all nodes, and Recorded
+	// reads a record; nil for a process that is alone. Approvals asks people about attempts
+	// that they have to approve; nil where no person can be asked.
 	Approvals Approvals
 
 	// Queue is where questions wait to be decided; nil for none. Outcomes do not wait.
@@ -126,8 +125,8 @@ type pendingOutcome struct {
 	until   time.Time
 }
 
-// Bounds of what is kept for outcomes. Anything that is not told in time has none, as
-// after a crash.
+// Bounds of the attempts that wait for an outcome. Anything that is not told in time has
+// none, as after a crash.
 const (
 	maxPending  = 1 << 14
 	outcomeTime = time.Hour
@@ -181,7 +180,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Qu
 	if err == nil && v.Kind() != powerbox.KindObject {
 		err = errors.New("want an object")
 	}
-	// What is decided on is read by the program that asks, after this (ATK-27).
+	// The calling program reads the same value itself after this decision (ATK-27).
 	if err == nil {
 		err = v.CheckNames()
 	}
@@ -191,7 +190,7 @@ func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Qu
 	return do(r.Context(), guard, v)
 }
 
-// guard returns who asks, or nil who may.
+// guard returns the calling guard, or nil for a caller that is none.
 func (d *Decisions) guard(r *http.Request) *Guard {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var found *Guard
@@ -221,9 +220,9 @@ type decisionContext struct {
 	Allowed  []string         `json:"allowed,omitempty"`
 	Missing  []string         `json:"missing,omitempty"`
 	Reasons  []decisionReason `json:"reasons,omitempty"`
-	// Skills are those that what the call continues under names, and Authority is that
-	// itself, for a question that wants it. Ambient says that it continues under nothing:
-	// whatever the target permits.
+	// Skills are those that the call's authority names, and Authority is that itself, for a
+	// question that wants it. Ambient says that the call continues without one, under
+	// everything that the target permits.
 	Skills     []string        `json:"skills,omitempty"`
 	Authority  json.RawMessage `json:"authority,omitempty"`
 	Ambient    bool            `json:"ambient,omitempty"`
@@ -384,8 +383,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	return call, agent, d.by(call, g, agent, e)
 }
 
-// attempts works out what is tried. Needs that are not known are a denial
-// (GATE-5).
+// attempts derives the attempts of a call. Unknown needs are a denial (GATE-5).
 func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error {
 	message, err := powerbox.ParseOperation(ActionMessage)
 	if err != nil {
@@ -421,8 +419,8 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	return try(call, message, powerbox.Object())
 }
 
-// handoff tries what the task requires, by skill or operation, and otherwise
-// what the agent requires of every task.
+// handoff tries the requirements of the task, by skill or operation, and otherwise the
+// agent's requirements of every task.
 func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, message powerbox.Operation) error {
 	call.Action, call.Free.Any = action.Handoff, true
 	names, err := textsOf(e.Action.Properties, "requires")
@@ -446,9 +444,9 @@ func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, messag
 	return try(call, message, powerbox.Object())
 }
 
-// mapped is what a name of a skill, or of an operation (grant/operation), is of
-// the agent. Of several skills that are one operation nobody can tell which is meant:
-// what any of them wants is wanted.
+// mapped returns the skill of the agent that a name of a skill, or of an operation
+// (grant/operation), stands for. Several skills that are one operation cannot be told
+// apart, so the requirements of all of them hold.
 func (a Guarded) mapped(name string) (GuardedSkill, bool) {
 	if s, ok := a.Skills[name]; ok {
 		return s, true
@@ -489,7 +487,7 @@ func (d *Decisions) by(call *gate.Call, g *Guard, agent Guarded, e evaluation) e
 		if ok {
 			return present(call, shown)
 		}
-		return nil // nothing is shown: the agent's mode says what then
+		return nil // nothing is shown: the agent's mode decides then
 	case ok:
 		return status{http.StatusBadRequest, "context.capability is shown by a subject of another type than " + TypeCapability}
 	case e.Subject.Type == TypeAgent:
@@ -508,7 +506,7 @@ func (d *Decisions) by(call *gate.Call, g *Guard, agent Guarded, e evaluation) e
 	return nil
 }
 
-// byUser asks policy, by what the guard says of user and resource.
+// byUser asks policy, with the guard's attributes of user and resource.
 func (d *Decisions) byUser(call *gate.Call, agent Guarded, e evaluation) error {
 	user := identity.Caller{Principal: TypeUser + ":" + e.Subject.ID, Attributes: map[string]powerbox.Value{}}
 	members, _ := e.Subject.Properties.Members()
@@ -540,8 +538,8 @@ func (d *Decisions) byUser(call *gate.Call, agent Guarded, e evaluation) error {
 	return nil
 }
 
-// present takes in the capability that was shown to the guard, and what its proof
-// must be about.
+// present takes in the capability that was shown to the guard, and the subject that its
+// proof must name.
 func present(call *gate.Call, shown powerbox.Value) error {
 	chain, err := textsOf(shown, "chain")
 	if err != nil || len(chain) == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Approvals asks people about attempts of guards, and keeps what they said.
+// Approvals asks people about attempts of guards, and keeps their answers.
 type Approvals interface {
 	// Find returns the newest question about an attempt, while it counts; false where
 	// people must be asked.
@@ -28,7 +28,7 @@ type Approvals interface {
 	// Begin returns the capability that people gave for the attempt; false where there
 	// is none.
 	Begin(ctx context.Context, a GuardAttempt, answer GuardAnswer) (string, bool, error)
-	// Made tells what the gate said of the attempt under that capability.
+	// Made reports the gate's verdict on the attempt under that capability.
 	Made(ctx context.Context, answer GuardAnswer, allowed bool, decision, text string) error
 }
 
@@ -44,24 +44,25 @@ type GuardAttempt struct {
 	Purpose, Trace       string
 	Decision             string // id of the record
 	Held                 gate.Held
-	Authority            powerbox.Authority // what it needs, and no more
+	Authority            powerbox.Authority // its needs, and no more
 }
 
 // GuardCaller is whose attempt it is.
 type GuardCaller struct{ Principal, Holder, Name string }
 
-// GuardAnswer is what people have said so far.
+// GuardAnswer has the answers of people so far.
 type GuardAnswer struct {
 	Question, Task, URL string
 	Holder              string // that the capability is for
 	State               issuer.State
 	Reason              string // of a no
-	Decision            string // id of the record of what waits
+	Decision            string // id of the record of the waiting attempt
 	Expires             time.Time
 	Interval            time.Duration
 }
 
-// GuardHolder is the holder of what people approve for attempts of a guard.
+// GuardHolder is the holder of the capabilities that people approve for attempts of a
+// guard.
 func GuardHolder(name string) string { return "guard:" + name }
 
 // pendingApproval tells a guard where the person is asked, and how often to ask again.
@@ -133,8 +134,8 @@ func (d *Decisions) askPeople(ctx context.Context, g *Guard, a GuardAttempt, cal
 	return waits(call, answer, said), nil
 }
 
-// approved decides an attempt under what a person gave for it alone. The capability is
-// used up with the record of the decision.
+// approved decides an attempt under the capability that a person gave for it alone. The
+// capability is used up with the record of the decision.
 func (d *Decisions) approved(ctx context.Context, g *Guard, a GuardAttempt, said GuardAnswer, call *gate.Call, agent Guarded) (decision, error) {
 	capability, ok, err := d.Approvals.Begin(ctx, a, said)
 	if err == nil && !ok {
@@ -172,7 +173,7 @@ func waits(call *gate.Call, answer decision, said GuardAnswer) decision {
 	return answer
 }
 
-// attemptOf is what a person is asked about.
+// attemptOf is the attempt that a person is asked about.
 func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	first := call.Attempts[0]
 	a := GuardAttempt{
@@ -190,9 +191,9 @@ func attemptOf(g *Guard, e evaluation, call *gate.Call) (GuardAttempt, error) {
 	return a, err
 }
 
-// digestOf names everything that an attempt is: who asks, about whom, what, with which
-// arguments and for what. A proof is of one use and the trace is of one try, so neither
-// counts.
+// digestOf names everything that an attempt is: the asking guard, the agent that it asks
+// about, the operation, the arguments and the purpose. A proof is of one use and the
+// trace is of one try, so neither counts.
 func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	shown, _ := e.Context.Get("capability")
 	members, _ := shown.Members()
@@ -225,7 +226,7 @@ func digestOf(g *Guard, e evaluation, call *gate.Call) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// neededBy is the part of what a call continues under that it needs. The arguments are not
+// neededBy is the part of a call's authority that the call needs. The arguments are not
 // in it: the digest says which they are.
 func neededBy(v gate.Verdict, call *gate.Call) (powerbox.Authority, error) {
 	under := v.Under

@@ -37,7 +37,7 @@ func (d *Decisions) await(g *Guard, v gate.Verdict) {
 	}
 }
 
-// outcome records what became of an attempt that was allowed (EXT-25), once.
+// outcome records the result of an attempt that was allowed (EXT-25), once.
 func (d *Decisions) outcome(ctx context.Context, g *Guard, v powerbox.Value) (any, error) {
 	id, said := textOf(v, "id"), evidence.OutcomeStatus(textOf(v, "status"))
 	if said != evidence.Achieved && said != evidence.Failed && said != evidence.Partial {

@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// Of several skills that are one operation nobody can tell which is meant by the
-// operation's name: what one of them wants is wanted, every time.
+// Several skills that are one operation cannot be told apart by the operation's name:
+// the requirements of all of them hold, every time.
 func TestGATE5_SkillsOfOneOperation(t *testing.T) {
 	op, err := powerbox.ParseOperation("documents/documents:write/edit")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// IssuerOf returns the agent that issued a capability that the caller holds and
-// can use. What it does not hold is refused like what does not exist.
+// IssuerOf returns the agent that issued a capability that the caller holds and can use.
+// A capability that it does not hold is refused like one that does not exist.
 func (s Issuing) IssuerOf(ctx context.Context, caller identity.Caller, id string) (string, error) {
 	c, err := s.Issuer.Held(ctx, caller, id)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package api puts the issuer behind HTTP: the answers to the extension's
-// methods, what gateways in this process and apart from it need of the issuer,
-// the feed of revocations, and the operator's interface under /v1.
+// Package api puts the issuer behind HTTP. It serves the extension's methods, the feed
+// of revocations, and the operator's interface under /v1. Gateways in this process and
+// remote ones ask the issuer through it.
 //
 // # Pages of records
 //

@@ -48,9 +48,9 @@ func (e Events) outside(r issuer.Revocation) feed.Event {
 	return out
 }
 
-// Feed serves the feed to anyone who may follow it, for as long as the context
-// that may returns. What it says is signed, so that it can continue through anybody;
-// who may have it from us is another matter.
+// Feed serves the feed to anyone who may follow it, for as long as the context that may
+// returns. Its contents are signed, so any relay can pass them on. Who may have it from
+// this server is a separate question.
 func Feed(p *feed.Publisher, may func(*http.Request) (context.Context, bool)) http.Handler {
 	handler := p.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func (a *Admin) extend(r *http.Request) (any, error) {
 	return map[string]any{"until": event.Until, "by": event.By, "reason": event.Reason, "sequence": event.Sequence, "at": event.At}, err
 }
 
-// feedKey tells what followers of the feed pin.
+// feedKey returns the key that followers of the feed pin.
 func (a *Admin) feedKey(*http.Request) (any, error) {
 	return map[string]any{"issuer": a.URL, "key": a.FeedKey, "sequence": a.Issuer.RevocationSequence()}, nil
 }

@@ -11,30 +11,30 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// The times of a node that follows what others write.
+// The times of a node that follows the writes of others.
 const (
-	// followEvery is how often it looks when nobody asks anything of it, so that
-	// streams under what was revoked elsewhere are cut within a second (EXT-16).
+	// followEvery is how often it looks without a request, so that streams under a
+	// capability that was revoked elsewhere are cut within a second (EXT-16).
 	followEvery = 250 * time.Millisecond
-	// followLease is how long it relies on what it knows while its database does not
-	// answer; after it every decision is stale, and calls are refused.
+	// followLease is how long it relies on its memory while its database does not answer;
+	// after it every decision is stale, and calls are refused.
 	followLease = 3 * time.Second
 	// followTime bounds one look.
 	followTime = 5 * time.Second
 )
 
-// Shared is what a store that several nodes write has beside [issuer.Store].
+// Shared is the part of a store of several nodes beside [issuer.Store].
 type Shared interface {
 	Versions(ctx context.Context) (issuer.Versions, error)
 }
 
-// Follower keeps what a node remembers of a shared store as the store has it. No
-// request is answered by what was remembered before the request came: what another
-// node had committed by then is known.
+// Follower updates a node's memory of a shared store from the store. No request is
+// answered from a memory older than the request: it waits until the node knows the
+// writes that other nodes had committed by then.
 type Follower struct {
 	Store Shared
-	// Take takes over what the store has, up to these versions and possibly more. It
-	// is called by one goroutine at a time.
+	// Take takes over the state of the store, up to these versions and possibly more. It is
+	// called by one goroutine at a time.
 	Take func(ctx context.Context, v issuer.Versions) error
 	Now  func() time.Time
 	Log  *slog.Logger
@@ -47,7 +47,7 @@ type Follower struct {
 	good    time.Time // when a look that succeeded began
 }
 
-// look is one look at the store, for everybody who came before it began.
+// look is one look at the store, for all who came before it began.
 type look struct {
 	done chan struct{}
 	err  error
@@ -62,7 +62,7 @@ func (f *Follower) CatchUp(ctx context.Context) error {
 	mine := f.waits
 	if !f.looking {
 		f.looking = true
-		go f.run() // for everybody, whoever gives up
+		go f.run() // for all waiters, even when one gives up
 	}
 	f.mu.Unlock()
 	select {
@@ -106,7 +106,7 @@ func (f *Follower) once() error {
 	return f.Take(ctx, v)
 }
 
-// Stale reports whether what is known is too old to decide by.
+// Stale reports whether the node's knowledge is too old to decide by.
 func (f *Follower) Stale() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,9 +139,9 @@ func (f *Follower) within(ctx context.Context) error {
 	return f.CatchUp(ctx)
 }
 
-// Handler has every request wait until what was committed before it is known. Where
-// that cannot be found out the request is refused: nothing is decided by what may
-// have been revoked.
+// Handler has every request wait until the node knows all writes that were committed
+// before it. Where that cannot be found out it refuses the request: no decision rests on
+// a capability that may have been revoked.
 func (f *Follower) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {

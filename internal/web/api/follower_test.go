@@ -67,7 +67,7 @@ func TestEXT16_WithoutTheStoreNothingIsAnswered(t *testing.T) {
 	}
 }
 
-// Anyone who asks gets a look that began after it asked, and many share one.
+// Every caller gets a look that began after its request, and many share one.
 func TestAFollowerLooksForAll(t *testing.T) {
 	store := &sharedStub{}
 	var taken atomic.Int64

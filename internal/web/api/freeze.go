@@ -21,7 +21,7 @@ func freezeStatus(r issuer.Revocation) FreezeStatus {
 	return FreezeStatus{Target: r.Target, By: r.By, Reason: r.Reason, Sequence: r.Sequence, At: r.At}
 }
 
-// freezes tells what is frozen.
+// freezes lists the frozen targets.
 func (a *Admin) freezes(*http.Request) (any, error) {
 	out := []FreezeStatus{}
 	for _, f := range a.Issuer.Freezes() {

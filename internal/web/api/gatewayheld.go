@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-// maxHeldBody is the largest request about a held call: what an agent answered, 16
-// MiB at the most, and some words.
+// maxHeldBody is the largest request about a held call: an agent's answer, 16 MiB at the
+// most, and some words.
 const maxHeldBody = 17 << 20
 
 // held answers about calls that a gateway holds back (ADR 76).
@@ -42,7 +42,7 @@ func budgetOf(a gate.Account) link.Budget {
 	return out
 }
 
-// budget reserves what a decision of a gateway takes, or settles it.
+// budget reserves the share of a gateway's decision, or settles it.
 func (g *Gateways) budget(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.BudgetQuery
 	if err := decodeBytes(body, &q); err != nil {

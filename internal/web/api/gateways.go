@@ -25,16 +25,16 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// Gateways is what remote gateways ask of it. Each is in front of
-// one agent, and gets and gives what is that agent's alone.
+// Gateways answers the requests of remote gateways. Each is in front of one agent, and
+// reads and writes the data of that agent alone.
 type Gateways struct {
 	Issuer *issuer.Issuer
 	Tasks  Tasks
 	Links  gate.Nonces  // which delegation link a nonce names
 	Agents http.Handler // serves the agents' own paths, for the methods of issuing
-	Key    signed.Key   // signs what they are told
+	Key    signed.Key   // signs the answers to them
 	URL    string       // public base URL
-	// Setup is what a gateway of an agent is made of.
+	// Setup returns the setup of a gateway of an agent.
 	Setup func(agent string) (link.Setup, error)
 	// Levels are the levels of trust of the agents, by their names.
 	Levels   func() map[string]trust.Level
@@ -46,8 +46,7 @@ type Gateways struct {
 	Mode    func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
-	// Held answers about calls that a gateway holds back; nil where nobody can be
-	// asked.
+	// Held answers about calls that a gateway holds back; nil where no person can be asked.
 	Held func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
 	// Receipt returns the receipt of a record about an agent.
 	Receipt func(ctx context.Context, agent, record string) ([]byte, error)
@@ -65,8 +64,8 @@ type Gateways struct {
 	known   []issuer.Gateway
 	changed chan struct{}     // closed when known is replaced
 	digests map[string]digest // of setups, by agent: they are of this process
-	reports map[string]report // what open gateways said last, by id, to this process
-	// Keeper has what they said to any node; nil for a process that is alone.
+	reports map[string]report // the last reports of open gateways, by id, to this process
+	// Keeper has their reports to any node; nil for a process that is alone.
 	Keeper Keeper
 }
 
@@ -75,7 +74,7 @@ type digest struct{ under, setup string }
 
 // Load reads which gateways are enrolled.
 func (g *Gateways) Load(ctx context.Context) error {
-	g.loading.Lock() // what was read first is not put over what was read later
+	g.loading.Lock() // an earlier read must not overwrite a later one
 	defer g.loading.Unlock()
 	all, err := g.Issuer.Gateways(context.WithoutCancel(ctx))
 	g.mu.Lock()
@@ -124,7 +123,8 @@ func (g *Gateways) Handler() http.Handler {
 		return link.CardKnown{Sequence: g.Issuer.RevocationSequence()}, err
 	})
 	mux.HandleFunc("POST "+link.PathHeld, g.serve(g.held, maxHeldBody, link.Scheme))
-	// What was decided stays so, and is on record: also of a gateway that is told nothing.
+	// A decision stays as it was made and is on record: also of a gateway that is told
+	// nothing.
 	mux.HandleFunc("POST "+link.PathShip, g.serve(g.ship, maxGatewayBody, link.Scheme, link.OldScheme))
 	mux.HandleFunc("POST "+link.PathIssue, g.issue)
 	return mux
@@ -235,8 +235,8 @@ func decodeBytes(body []byte, into any) error {
 	return nil
 }
 
-// enroll makes a gateway known. It needs no key of the gateway but the one that
-// it comes with, which must have signed the request: the token is what lets in.
+// enroll makes a gateway known. It needs no key of the gateway except the one in the
+// request, which must have signed it: the token admits the gateway.
 func (g *Gateways) enroll(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 64<<10))
 	var e link.Enrolment
@@ -274,7 +274,7 @@ func (g *Gateways) enroll(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, g.Log, map[string]string{"enrolled": compact}, err)
 }
 
-// setup tells a gateway what it is made of, signed.
+// setup sends a gateway its setup, signed.
 func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, error) {
 	s, err := g.Setup(of.Agent)
 	if err != nil {
@@ -297,8 +297,8 @@ func (g *Gateways) setup(r *http.Request, of issuer.Gateway, _ []byte) (any, err
 	return map[string]string{"setup": compact}, err
 }
 
-// saidBefore reports whether the last report of a gateway had the same sequence: what
-// another node has just written is known here by the next report.
+// saidBefore reports whether the last report of a gateway had the same sequence. This
+// node knows the latest writes of another node by the next report.
 func (g *Gateways) saidBefore(gateway string, sequence int64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -328,11 +328,11 @@ func (g *Gateways) status(r *http.Request, of issuer.Gateway, body []byte) (any,
 	return link.Status{Mode: string(mode), ModeSet: set, PolicyDigest: g.Issuer.PolicyDigest(), ContextKeys: g.contextKeys(of.Agent), Digest: digest, Trust: g.Levels()}, err
 }
 
-// digest tells a gateway whether what it is made of has become another.
+// digest tells a gateway whether its setup has changed.
 func (g *Gateways) digest(agent string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// What an agent issues under, and the configuration, change while this process runs.
+	// An agent's issuing keys, and the configuration, change while this process runs.
 	under := g.Issues(agent)
 	if g.InForce != nil {
 		under += g.InForce()
@@ -367,8 +367,8 @@ func (g *Gateways) contextKeys(agent string) []json.RawMessage {
 	return keys
 }
 
-// capability tells what is on record of a capability of the gateway's agent.
-// One of another agent is none.
+// capability returns the record of a capability of the gateway's agent. One of another
+// agent is answered as unknown.
 func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.CapabilityQuery
 	if err := decodeBytes(body, &q); err != nil {
@@ -457,8 +457,8 @@ func (g *Gateways) pseudonym(_ *http.Request, of issuer.Gateway, body []byte) (a
 	return link.PseudonymQuery{Name: g.Issuer.Pseudonym(of.Agent, q.Name)}, err
 }
 
-// proof uses up the proof of a call for all gateways of an agent. What may have
-// been used before this server began to remember is taken for used.
+// proof uses up the proof of a call for all gateways of an agent. A proof from before
+// this server began to remember is taken for used.
 func (g *Gateways) proof(_ *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.ProofQuery
 	if err := decodeBytes(body, &q); err != nil {
@@ -517,9 +517,9 @@ func issues(m a2a.Method) bool {
 	return false
 }
 
-// issue answers the methods of the extension that issue or end capabilities, as
-// the caller sent them: who calls is found out here, from what the caller
-// proves, and never taken from the gateway.
+// issue answers the methods of the extension that issue or end capabilities, as the
+// caller sent them. The server derives the caller from the caller's own proofs, and
+// never takes it from the gateway.
 func (g *Gateways) issue(w http.ResponseWriter, r *http.Request) {
 	body, of, ok := g.read(w, r, maxGatewayBody, link.Scheme)
 	if !ok {
@@ -547,7 +547,8 @@ func (g *Gateways) Keys(own []evidence.Key) []evidence.Key {
 	return keys
 }
 
-// Trust is what a verifier should pin: the gateways' keys for their agent alone.
+// Trust has the keys that a verifier should pin: the gateways' keys for their agent
+// alone.
 func (g *Gateways) Trust(own evidence.Trust) evidence.Trust {
 	own.RecordKeys = append([]evidence.PinnedKey(nil), own.RecordKeys...)
 	for _, k := range g.Known() {

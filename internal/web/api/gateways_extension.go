@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// scopes tells what a scope token of the gateway's agent was issued for. One of another
-// agent is none.
+// scopes returns the scopes that a scope token of the gateway's agent was issued for. A
+// token of another agent is unknown.
 func (g *Gateways) scopes(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.ScopesQuery
 	if err := decodeBytes(body, &q); err != nil {
@@ -41,8 +41,9 @@ func (g *Gateways) link(r *http.Request, _ issuer.Gateway, body []byte) (any, er
 	return link.NonceAnswer{Named: named}, err
 }
 
-// policy tells what policy allows a caller at the gateway's agent without a capability
-// (EXT-2). The gateway has authenticated the caller, as it does for every call.
+// policy returns the authority that policy gives a caller at the gateway's agent without
+// a capability (EXT-2). The gateway has authenticated the caller, as it does for every
+// call.
 func (g *Gateways) policy(_ *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.PolicyQuery
 	if err := decodeBytes(body, &q); err != nil {

@@ -113,7 +113,7 @@ func (t Tasks) Bind(ctx context.Context, agent, tenant, task string, owner struc
 	return first, nil
 }
 
-// Resources opens handles with the issuer's key and names what is behind.
+// Resources opens handles with the issuer's key and names the resources behind them.
 type Resources struct {
 	Issuer *issuer.Issuer
 	Sealer *catalogue.Sealer
@@ -172,8 +172,8 @@ func (v Veto) Veto(ctx context.Context, call *gate.Call, held gate.Held) string 
 // Digest implements [gate.Policy].
 func (v Veto) Digest() string { return v.Issuer.PolicyDigest() }
 
-// OnRecord resolves a capability and adds what the issuer has on record of it:
-// the task that it is for, and ends with (SEP-22).
+// OnRecord resolves a capability and adds the issuer's record of it: the task that it is
+// for, and ends with (SEP-22).
 type OnRecord struct {
 	Resolver gate.Resolver
 	Issuer   *issuer.Issuer
@@ -184,7 +184,7 @@ type OnRecord struct {
 func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented, now time.Time) (gate.Held, error) {
 	held, err := r.Resolver.Resolve(ctx, call, p, now)
 	if err != nil || held.Foreign != "" {
-		return held, err // what another issuer gave is on its record, not on ours
+		return held, err // another issuer's grant is on its record, not on ours
 	}
 	c, err := r.Issuer.OnRecord(ctx, held.OnRecord)
 	if err != nil {
@@ -210,7 +210,7 @@ func (r OnRecord) Resolve(ctx context.Context, call *gate.Call, p gate.Presented
 		before = append(before, a.Holder)
 	}
 	if c.Digest != "" {
-		before = append(before, c.Through...) // some of them nobody has on record
+		before = append(before, c.Through...) // some of them are on no record
 	}
 	held.Through = append(before, held.Through...)
 	return held, nil

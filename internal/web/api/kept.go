@@ -9,15 +9,15 @@ import (
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
-// Keeper keeps what nodes share for a while and no record tells.
+// Keeper keeps values that nodes share for a while and that are on no record.
 type Keeper interface {
 	// Once keeps an id until a time, and returns false where it is kept already.
 	Once(ctx context.Context, kind, id string, until, now time.Time) (bool, error)
 	// Keep keeps a value until a time, in place of the one before.
 	Keep(ctx context.Context, kind, id string, value []byte, until time.Time) error
-	// Kept returns what is kept, or issuer.ErrNotFound.
+	// Kept returns a kept value, or issuer.ErrNotFound.
 	Kept(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
-	// Take returns what is kept to one caller, or issuer.ErrNotFound.
+	// Take returns a kept value to one caller, or issuer.ErrNotFound.
 	Take(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
 	// AllKept returns everything of a kind, by id.
 	AllKept(ctx context.Context, kind string, now time.Time) (map[string][]byte, error)
@@ -44,9 +44,8 @@ func (r Replays) UseFor(_ bool, id string, until, now time.Time) (bool, error) {
 	return r.Fresh(id, until, now)
 }
 
-// Fresh implements identity.Replay. After an error, as in a failover of the database,
-// id may be used up without anybody having been let in with it: the one who made it makes
-// a new one.
+// Fresh implements identity.Replay. After an error, as in a failover of the database, id
+// may be used up although no caller was let in with it. The caller then makes a new one.
 func (r Replays) Fresh(id string, until, now time.Time) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()

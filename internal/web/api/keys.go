@@ -18,21 +18,20 @@ const (
 	maxGrace = 90 * 24 * time.Hour
 )
 
-// Rotation is what an operator asks for: how long what the key before signed is
-// accepted, and how long the new key is published before it signs; defaults where
-// they are absent.
+// Rotation is an operator's request: how long signatures of the key before are accepted,
+// and how long the new key is published before it signs; defaults where they are absent.
 type Rotation struct {
 	Grace *time.Duration `json:"grace,omitempty"` // in ns; the longest life of a capability, with the lead
 	Lead  *time.Duration `json:"lead,omitempty"`  // in ns; 90 s
 }
 
-// Rotated says what became of a rotation.
+// Rotated is the result of a rotation.
 type Rotated struct {
 	Agent  string     `json:"agent"`
 	Key    string     `json:"key"` // thumbprint
 	Before string     `json:"before"`
 	Signs  time.Time  `json:"signs"`              // from when on the new key signs
-	Until  *time.Time `json:"accepted,omitempty"` // until when what the one before signed is accepted; absent for not at all
+	Until  *time.Time `json:"accepted,omitempty"` // until when signatures of the one before are accepted; absent for not at all
 	Ends   bool       `json:"ends_chains"`        // whether capabilities can end with it that would have lived longer
 }
 

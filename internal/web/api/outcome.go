@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// outcomeKind is what is kept of attempts whose outcome any node may be told: which
-// guard asked. The attempt itself is on record.
+// outcomeKind is the kind of kept value that names the asking guard of an attempt whose
+// outcome any node may be told. The attempt itself is on record.
 const outcomeKind = "awaited outcome"
 
 // outcomeTelling bounds the telling of an outcome, also while another database takes
@@ -31,10 +31,10 @@ func (d *Decisions) awaitAnywhere(g *Guard, v gate.Verdict, now time.Time) {
 	}
 }
 
-// outcomeAnywhere records what became of an attempt that some node has allowed, once.
+// outcomeAnywhere records the result of an attempt that some node has allowed, once.
 func (d *Decisions) outcomeAnywhere(ctx context.Context, g *Guard, id string, said evidence.OutcomeStatus) (any, error) {
 	none := status{http.StatusNotFound, "no attempt of that id waits for its outcome"}
-	// Who goes away in the middle does not end what is half done.
+	// A client that disconnects must not leave the change half done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTelling)
 	defer cancel()
 	guard, err := d.Keeper.Kept(ctx, outcomeKind, id, d.Now())

@@ -85,8 +85,8 @@ func (a *Admin) archivePeriod(r *http.Request) (any, error) {
 	return periodStatus(p)
 }
 
-// exportPeriod streams the bundle of one period. What is wrong after the first byte
-// is told as in bundle.
+// exportPeriod streams the bundle of one period. It reports an error after the first
+// byte as in bundle.
 func (a *Admin) exportPeriod(w http.ResponseWriter, r *http.Request) {
 	n, err := periodNumber(r.PathValue("period"))
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// PublicLog is the log as far as anybody may see it: checkpoints, hashes and
-// leaves, which hold no body and no name.
+// PublicLog is the public part of the log: checkpoints, hashes and leaves, which hold no
+// body and no name.
 type PublicLog interface {
 	// LatestCheckpoint returns the signed checkpoint of everything that is recorded.
 	LatestCheckpoint(ctx context.Context) ([]byte, error)
@@ -29,7 +29,7 @@ type PublicLog interface {
 	Leaves(ctx context.Context, from, to int64) ([][]byte, error)
 	// Place returns the place of a record; issuer.ErrNotFound for none.
 	Place(ctx context.Context, id string) (int64, error)
-	// ExportCosigned writes the bundle of what the cosigned checkpoint covers.
+	// ExportCosigned writes the bundle that the cosigned checkpoint covers.
 	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error
 }
 
@@ -51,13 +51,13 @@ type Public struct {
 // and callers come first.
 const atOnce = 4
 
-// NewPublic returns the log as anybody may see it.
+// NewPublic returns the public part of the log.
 func NewPublic(log PublicLog, cosign func(ctx context.Context) error, slog *slog.Logger) *Public {
 	return &Public{Log: log, Cosign: cosign, Slog: slog, busy: make(chan struct{}, atOnce)}
 }
 
-// checkpoint is what is shown to everybody: where there are witnesses, what they
-// have cosigned, since that is the same for everybody.
+// checkpoint returns the checkpoint that every caller gets. Where there are witnesses it
+// is the one that they have cosigned, since that is the same for every caller.
 func (p *Public) checkpoint(ctx context.Context) ([]byte, error) {
 	if p.Cosign != nil {
 		if signed, err := p.Log.CosignedCheckpoint(ctx); signed != nil || err != nil {
@@ -136,8 +136,8 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return evidence.EntryBundle(leaves), err
 }
 
-// Recorders serves the list of who may sign records of an agent (EXT-33). It is
-// public, as the keys of the agent are.
+// Recorders serves the list of the recorders that may sign records of an agent (EXT-33).
+// It is public, as the keys of the agent are.
 func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
 	select {
 	case a.Public.busy <- struct{}{}:

@@ -46,8 +46,8 @@ func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, a.Log, out, err)
 }
 
-// recordQuery reads what is asked for. An unknown name is refused: nobody is to
-// take everything for a selection.
+// recordQuery reads the selection of a request. An unknown name is refused: otherwise a
+// caller could take all records for its selection.
 func recordQuery(q url.Values) (issuer.RecordQuery, error) {
 	query := issuer.RecordQuery{Limit: pageLimit, Scan: pageScan}
 	for name, values := range q {

@@ -25,11 +25,11 @@ const PathRegistry = "/v1/registry/agents"
 //go:embed registry.json
 var openAPI []byte
 
-// Registry serves the registry over HTTP: to sessions what they may see, to operators
-// everything.
+// Registry serves the registry over HTTP: to sessions the entries that they may see, to
+// operators everything.
 type Registry struct {
 	Registry *registry.Registry
-	// Agreed are the cards with which in view protected agents issued what they did.
+	// Agreed are the cards that were in view when protected agents issued.
 	Agreed *registry.Agreed
 	// IsOperator reports whether a request comes with the operator's token.
 	IsOperator func(*http.Request) bool
@@ -38,7 +38,7 @@ type Registry struct {
 	Caller func(*http.Request) (identity.Caller, people.Person, error)
 	// Sees reports whether a caller may be granted anything of a protected agent.
 	Sees func(caller identity.Caller, agent string) bool
-	// Drift is what a protected agent was seen to do and its card does not declare.
+	// Drift is the recorded behaviour of a protected agent that its card does not declare.
 	Drift func(ctx context.Context, agent string) ([]Drift, error)
 	Log   *slog.Logger
 }
@@ -48,7 +48,7 @@ func (g *Registry) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/registry/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(openAPI) // who has gone needs no description
+		_, _ = w.Write(openAPI) // a client that has gone needs no description
 	})
 	handle := func(pattern string, operators bool, do func(*http.Request, registry.Viewer) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -105,8 +105,8 @@ func (g *Registry) Handler() http.Handler {
 	return mux
 }
 
-// listed is an agent with what it was seen to do, which is known from records, and so
-// for operators alone (CARD-12).
+// listed is an agent with its recorded behaviour, which is for operators alone
+// (CARD-12).
 type listed struct {
 	registry.Entry
 	Drift []Drift `json:"drift,omitempty"`
@@ -130,15 +130,15 @@ func digestIn(r *http.Request) (string, error) {
 	return body.Digest, err
 }
 
-// Consent is what stopped at a protected agent since its card widened, and the card
-// that it has now (CARD-13).
+// Consent has the capabilities that stopped at a protected agent since its card widened,
+// and its present card (CARD-13).
 type Consent struct {
 	Agent   string             `json:"agent"`
 	Digest  string             `json:"card_digest"`
 	Stopped []registry.Stopped `json:"stopped"`
 }
 
-// viewer is who asks. Who is nobody is told nothing.
+// viewer returns the caller. An unauthenticated caller is told nothing.
 func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
 	if g.IsOperator(r) {
 		return registry.Viewer{Operator: true}, nil
@@ -180,7 +180,7 @@ func (g *Registry) search(r *http.Request, v registry.Viewer) (any, error) {
 	return map[string]any{"agents": found}, err
 }
 
-// queryOf reads a search. A parameter that nobody knows would select what the caller
+// queryOf reads a search. An unknown parameter would select something that the caller
 // does not mean.
 func queryOf(values url.Values) (registry.Query, error) {
 	n := 0

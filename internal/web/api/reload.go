@@ -2,15 +2,15 @@ package api
 
 import "net/http"
 
-// Reloaded is what a reload of the configuration did.
+// Reloaded is the result of a reload of the configuration.
 type Reloaded struct {
 	Before  string   `json:"before"` // digest of the configuration, with its secrets masked
 	After   string   `json:"after"`
-	Changes []string `json:"changes"` // by name; empty where the file says what it said before
+	Changes []string `json:"changes"` // by name; empty for an unchanged file
 	Record  string   `json:"record_id,omitempty"`
 }
 
-// reload reads the configuration again. What is wrong with it is the operator's to correct.
+// reload reads the configuration again. The operator has to correct its mistakes.
 func (a *Admin) reload(r *http.Request) (any, error) {
 	out, err := a.Reload(r.Context(), "operator")
 	if err != nil {

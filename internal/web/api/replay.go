@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Replay asks what decisions that are on record would be under other policies.
+// Replay decides recorded decisions again under other policies.
 type Replay struct {
 	Files map[string]string `json:"files"` // Cedar policies by name; with none, nothing is permitted
 	Agent string            `json:"agent,omitempty"`
@@ -17,8 +17,8 @@ type Replay struct {
 	Limit int               `json:"limit,omitempty"` // decisions that are looked at, the latest first; 0 for all
 }
 
-// ReplayAnswer counts every decision once: the same, those that change, and those
-// that cannot be told, by the reason. It names what changes by record alone.
+// ReplayAnswer counts every decision once: the same, those that change, and those that
+// cannot be told, by the reason. It names changed ones by record alone.
 type ReplayAnswer struct {
 	Digest    string         `json:"policy_digest"` // of the policies that were tried
 	Decisions int            `json:"decisions"`     // that policy has a part in

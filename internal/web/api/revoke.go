@@ -17,8 +17,8 @@ import (
 // maxVictims is how many capabilities an answer lists. The count is of all.
 const maxVictims = 1000
 
-// revoke answers a revocation, single and bulk (EXT-15), and with dry_run what
-// would die of it.
+// revoke answers a revocation, single and bulk (EXT-15), and with dry_run lists the
+// capabilities that would end.
 func (a *Admin) revoke(r *http.Request) (any, error) {
 	var body struct {
 		Target    string   `json:"target"`
@@ -100,7 +100,7 @@ type report struct {
 	at       time.Time
 }
 
-// heard notes what a gateway says.
+// heard notes the report of a gateway.
 func (g *Gateways) heard(id string, q link.StatusQuery) {
 	lease := time.Duration(q.Lease) * time.Millisecond
 	if lease <= 0 || lease > feed.MaxLease {
@@ -121,7 +121,7 @@ func (g *Gateways) heard(id string, q link.StatusQuery) {
 	}
 }
 
-// said is what a gateway last said, of the last hour.
+// said is a gateway's last report, of the last hour.
 func (g *Gateways) said(id string) (report, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +129,7 @@ func (g *Gateways) said(id string) (report, bool) {
 	return r, ok && g.Now().Sub(r.at) < reportLife
 }
 
-// keptReport is what other nodes are told of a report.
+// keptReport is the part of a report that other nodes get.
 type keptReport struct {
 	Sequence int64
 	Lease    time.Duration
@@ -145,7 +145,7 @@ const (
 	maxVersion = 128
 )
 
-// tell has other nodes know what a gateway said. Anyone who misses it waits for the
+// tell shares a gateway's report with other nodes. A node that misses it waits for the
 // gateway's lease.
 func (g *Gateways) tell(id string, r report) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
@@ -159,7 +159,7 @@ func (g *Gateways) tell(id string, r report) {
 	}
 }
 
-// gather takes over what gateways said to other nodes.
+// gather takes over the reports of gateways to other nodes.
 func (g *Gateways) gather(ctx context.Context) error {
 	if g.Keeper == nil {
 		return nil
@@ -188,10 +188,10 @@ func (g *Gateways) gather(ctx context.Context) error {
 // Reached is where an event of the feed has come (EXT-16).
 type Reached struct {
 	Sequence int64 `json:"sequence"`
-	// Reads is until when gateways whose lease is over continue with reads all the
-	// same, since an operator has extended it; absent where nobody has.
+	// Reads is until when gateways whose lease is over continue with reads all the same,
+	// since an operator has extended it; absent without an extension.
 	Reads *time.Time `json:"reads,omitempty"`
-	// Done says that nobody is waited for: each gateway has it or denies.
+	// Done says that each gateway has it or denies: the server waits for none.
 	Done     bool             `json:"done"`
 	Gateways []GatewayReached `json:"gateways"`
 }
@@ -203,8 +203,8 @@ type GatewayReached struct {
 	Has      bool       `json:"has"`                // it enforces the event
 	Sequence int64      `json:"sequence"`           // how far it said that it is
 	Reported *time.Time `json:"reported,omitempty"` // when; absent for never since the server started
-	// Over is when its lease ends if it has not heard of the event: what it knew
-	// before was told before the event was made. It denies from then on.
+	// Over is when its lease ends if it has not heard of the event: the server's last word
+	// to it was before the event was made. It denies from then on.
 	Over time.Time `json:"over"`
 }
 
@@ -224,8 +224,8 @@ func (a *Admin) reached(r *http.Request) (any, error) {
 	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil()), nil
 }
 
-// made returns when an event was made, or up to a second later: times are stored
-// in whole seconds, and what the feed said last before it is as old as that.
+// made returns when an event was made, or up to a second later. Times are stored in
+// whole seconds, and the feed's last statement before it is as old as that.
 func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
 	var all []issuer.Revocation
 	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
-// ScopeRecords finds what scope tokens were issued for.
+// ScopeRecords finds the scopes that scope tokens were issued for.
 type ScopeRecords struct{ Issuer *issuer.Issuer }
 
 // Issued implements [gate.ScopeRecords]. A token of another agent gets the answer

@@ -26,10 +26,10 @@ type RecordLog interface {
 
 // The times of scores.
 const (
-	// scoresEvery is how often what was recorded is taken over.
+	// scoresEvery is how often new records are taken over.
 	scoresEvery = time.Second
-	// scoresLife is for how long levels hold that could not be brought up to date.
-	// After it everybody is of the lowest.
+	// scoresLife is for how long levels hold that could not be brought up to date. After it
+	// all callers are of the lowest.
 	scoresLife = 30 * time.Second
 )
 
@@ -38,7 +38,7 @@ const (
 // nothing for them. Its methods can be called by many goroutines.
 type Scores struct {
 	Log    RecordLog
-	Agents func() []string // that are protected here; everybody else is of the lowest level
+	Agents func() []string // that are protected here; all others are of the lowest level
 	// Named reports whether an origin on record is one that the operator has a name
 	// for. Optional: none is.
 	Named func(origin string) bool
@@ -57,18 +57,18 @@ type levels struct {
 	at time.Time
 }
 
-// ledger is a book with what it was read from: every record is looked at for what
-// a chain needs to hold, except for its signature, which takes an export to check.
+// ledger is a book with its place in the log. Every record is checked for the links of a
+// chain, except for its signature, which takes an export to check.
 type ledger struct {
 	book   trust.Book
 	chains map[evidence.ChainID]evidence.Head // of the next record
 	place  int64
-	midway bool // it was not read from the beginning: what was archived is not there
+	midway bool // it was not read from the beginning: archived records are missing
 	named  func(origin string) bool
 	seen   seen
 }
 
-// follow takes over what is in the log behind what it has.
+// follow takes over the records behind its place in the log.
 func (l *ledger) follow(ctx context.Context, log RecordLog) error {
 	begins, err := log.Begins(ctx)
 	if err != nil {
@@ -158,14 +158,14 @@ func (s *Scores) Levels() map[string]trust.Level {
 	return nil
 }
 
-// Score is what an agent's score is and comes from.
+// Score is an agent's score and its components.
 type Score struct {
 	Agent string    `json:"agent"`
 	AsOf  time.Time `json:"as_of"`
 	trust.Report
 	Counts  trust.Counts `json:"counts"`
 	Broken  bool         `json:"broken_chain"`
-	Renewed *time.Time   `json:"credentials_renewed,omitempty"` // absent where nobody knows
+	Renewed *time.Time   `json:"credentials_renewed,omitempty"` // absent where unknown
 }
 
 // NewScore words the score of an agent.

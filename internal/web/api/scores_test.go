@@ -62,8 +62,8 @@ func newScores(log RecordLog, now *time.Time) *Scores {
 	return &Scores{Log: log, Agents: func() []string { return []string{"mail", "documents"} }, Now: func() time.Time { return *now }, Slog: slog.New(slog.DiscardHandler)}
 }
 
-// What was archived before it was read is not counted, and no broken chain; a
-// record that is missing behind it is.
+// Records that were archived before the ledger read them are not counted, and are no
+// broken chain. A record that is missing behind them is one.
 func TestEXT20_ScoresBeginBehindAnArchive(t *testing.T) {
 	now, log := noon, &shelf{begins: 4}
 	log.work(t, "mail", evidence.Failed, 2)
@@ -74,7 +74,7 @@ func TestEXT20_ScoresBeginBehindAnArchive(t *testing.T) {
 	if err != nil || got.Broken || got.Counts.Achieved != 3 || got.Counts.Failed != 0 {
 		t.Errorf("%v %+v", err, got)
 	}
-	log.begins = 8 // and what was read is forgotten only where it is passed over
+	log.begins = 8 // and earlier records are forgotten only where the ledger skips them
 	if got, err = s.Of(t.Context(), "mail", time.Time{}); err != nil || got.Counts.Achieved != 3 {
 		t.Errorf("%v %+v", err, got)
 	}
@@ -85,8 +85,8 @@ func TestEXT20_ScoresBeginBehindAnArchive(t *testing.T) {
 	}
 }
 
-// TestEXT18_ScoresFollowTheLog: what is recorded changes scores, from whichever
-// place they are read, and what cannot be read for a while is the lowest level.
+// TestEXT18_ScoresFollowTheLog: new records change scores, from any place that they are
+// read at. A score that cannot be read for a while is the lowest level.
 func TestEXT18_ScoresFollowTheLog(t *testing.T) {
 	now, log := noon, &shelf{}
 	s := newScores(log, &now)

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Bounds of what is remembered of the log beside scores.
+// Bounds of the memory of the log beside scores.
 const (
 	maxPairs     = 10000 // of an origin and a target
 	maxPairNames = 64    // operations of one pair
@@ -23,7 +23,7 @@ const (
 // Unnamed is the origin of those that the operator has no name for.
 const Unnamed = "(unnamed callers)"
 
-// Pair is what someone tried at an agent, of what is on record (GATE-10).
+// Pair is the recorded attempts of one caller at one agent (GATE-10).
 type Pair struct {
 	From, To        string
 	Allowed, Denied int
@@ -38,7 +38,7 @@ type Drift struct {
 	Last      time.Time `json:"last"`
 }
 
-// seen is what the log says beside what scores are made of.
+// seen is the content of the log beside the input of scores.
 type seen struct {
 	pairs map[[2]string]*Pair
 	drift map[string]map[string]*Drift // by agent and behaviour
@@ -90,7 +90,7 @@ func (s *seen) addDrift(r evidence.Record) {
 		Drift []string `json:"drift"`
 	}
 	if json.Unmarshal(r.Outcome, &told) != nil {
-		return // what another version wrote
+		return // a record of another version
 	}
 	for _, b := range told.Drift {
 		of := s.drift[r.AgentID]
@@ -113,7 +113,7 @@ func (s *seen) addDrift(r evidence.Record) {
 	}
 }
 
-// Pairs returns who tried anything at whom, of what is on record, in order of their
+// Pairs returns the recorded attempts of all callers at all agents, in order of their
 // names.
 func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
 	if err := s.Update(ctx); err != nil {
@@ -131,7 +131,7 @@ func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
 	return out, nil
 }
 
-// Drifts returns what an agent was seen to do that its card does not declare, in
+// Drifts returns the recorded behaviour of an agent that its card does not declare, in
 // order of the behaviours' names.
 func (s *Scores) Drifts(ctx context.Context, agent string) ([]Drift, error) {
 	if err := s.Update(ctx); err != nil {

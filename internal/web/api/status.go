@@ -22,7 +22,7 @@ import (
 // agent's name.
 const PathStatusLists = "/v1/status-lists/"
 
-// StatusAddress is where the status of what an agent issued is told: the
+// StatusAddress is where peers ask for the status of an agent's capabilities: the
 // revocation_endpoint of its card.
 func StatusAddress(server, agent string) string {
 	return strings.TrimSuffix(server, "/") + PathStatusLists + url.PathEscape(agent)
@@ -40,7 +40,7 @@ func (a *Admin) statusPlace(r *http.Request) (any, error) {
 	return map[string]any{"capability": c.ID, "status": map[string]any{"status_list": map[string]any{"idx": place, "uri": a.statusList(c.Agent)}}}, nil
 }
 
-// StatusLists serves the lists to anybody.
+// StatusLists serves the lists to every caller.
 func (a *Admin) StatusLists() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		agent := r.PathValue("agent")
@@ -60,7 +60,7 @@ func (a *Admin) StatusLists() http.Handler {
 	})
 }
 
-// Bounds of what strangers may ask about what they were shown.
+// Bounds of the questions of strangers about capabilities that they were shown.
 const (
 	maxShown    = 256 << 10
 	shownAtOnce = 4
@@ -81,13 +81,13 @@ type Standing struct {
 	busy chan struct{}
 }
 
-// NewStanding returns what s describes, with its bound on questions at the same time.
+// NewStanding returns s with a bound on questions at the same time.
 func NewStanding(s Standing) *Standing {
 	s.busy = make(chan struct{}, shownAtOnce)
 	return &s
 }
 
-// ServeHTTP answers a question about what stands in the body.
+// ServeHTTP answers whether the capability in the body is in force.
 func (s *Standing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.busy <- struct{}{}:

@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Webhooks is how it stands with what is told of questions to people.
+// Webhooks is the state of the webhooks that are told of questions to people.
 type Webhooks struct {
 	Webhooks []Webhook        `json:"webhooks"`
 	Dead     []WebhookMessage `json:"undelivered"` // given up, newest first
@@ -33,7 +33,7 @@ type WebhookMessage struct {
 	Why      string    `json:"why"`
 }
 
-// Outbox is what the operator's interface knows of webhooks.
+// Outbox shows the operator's interface the state of webhooks.
 type Outbox interface {
 	Webhooks(ctx context.Context) (Webhooks, error)
 	// Redeliver has a message tried again. One that is not there is

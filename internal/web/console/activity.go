@@ -4,7 +4,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 )
 
-// deeds are what actions are called on pages.
+// deeds are the names of actions on pages.
 var deeds = map[string]string{
 	"agent.register": "registered and asked to be let in", "agent.register-again": "asked again to be let in", "agent.request-capability": "asked for more",
 	"agent.reactivate": "asked to go on", "agent.revoke": "revoked an agent", "agent.claim": "an agent's history became yours", "agent.rotate-key": "changed an agent's key",
@@ -14,7 +14,7 @@ var deeds = map[string]string{
 	"person.freeze": "froze a person", "person.thaw": "let a person back in", "person.remove": "removed a person",
 }
 
-// did says what an action was: of an execution what the capability does.
+// did describes an action: an execution by the description of its capability.
 func (k *Console) did(a provider.Action) string {
 	if !a.Executed {
 		if deed, ok := deeds[a.What]; ok {

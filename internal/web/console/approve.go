@@ -12,13 +12,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// homePage is what waits for a person.
+// homePage has the requests that wait for a person.
 type homePage struct {
 	Code    string
 	Agents  bool // whether agents show codes here
 	Waiting []waiting
-	Own     []deskEntry // what was asked for in the person's own name
-	Review  []deskEntry // what the person reviews
+	Own     []deskEntry // the person's own requests
+	Review  []deskEntry // the requests that the person reviews
 }
 
 // waiting are the open requests of one agent.
@@ -92,7 +92,7 @@ type asked struct {
 	Risky             bool // it changes something, and takes a passkey
 	High              bool
 	New               bool     // the agent has nothing of it
-	Holds             []string // what the agent has of it, in words
+	Holds             []string // the rights that the agent has of it, in words
 	Refused           int      // how often a person refused it to this agent before
 	Fields            []field
 	Theirs            []string // limits that the agent names and the server does not know
@@ -127,7 +127,7 @@ func (k *Console) asks(q provider.Question) []asked {
 	return out
 }
 
-// inWords says what fields are held to, on one line.
+// inWords writes the constraints of fields on one line.
 func inWords(g provider.Grant, c *provider.Capability) string {
 	var parts []string
 	for _, f := range fields(g, c) {
@@ -162,7 +162,7 @@ type questionPage struct {
 	Open, Fresh               bool
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
-	Entails                   []string  // what agents of the host then have unasked and what changes something, in words
+	Entails                   []string  // the defaults that agents of the host then have unasked and that change something, in words
 	Ends                      time.Time // of the agent
 	Idle                      string    // how long it lives without a request
 	Endings                   []ending
@@ -172,7 +172,7 @@ type questionPage struct {
 	Here                      bool // it was asked from where the visitor is
 	Times                     int  // how often the person refused this agent something
 	Kind                      string
-	History                   []provider.Action // of an agent that somebody is asked to take over
+	History                   []provider.Action // of an agent that the person is asked to take over
 	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
 	ClaimedMore               int               // how many there are besides
 }
@@ -325,7 +325,8 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 	return answer, nil
 }
 
-// answering reads who answers what, and refuses what needs a fresh login.
+// answering reads the person, the question and the answer, and refuses one that needs a
+// fresh login.
 func (k *Console) answering(v *visit) (provider.Person, provider.Question, provider.Answer, error) {
 	who, err := k.person(v)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// approvedPage is what a person has approved, whichever way it was asked for.
+// approvedPage has the approvals of a person, of requests by every way.
 type approvedPage struct {
 	Desk   []approvedEntry
 	Agents []approvedAgent
@@ -28,7 +28,7 @@ type approvedAgent struct {
 	Grants         []grantView
 }
 
-// became says what became of an approval.
+// became describes the state of an approval.
 func became(a approval.Approval) string {
 	switch {
 	case a.Question.State == issuer.StatePending:
@@ -49,7 +49,7 @@ func became(a approval.Approval) string {
 	return "in force"
 }
 
-// approved lists what a person has approved, with a way to take each of it back.
+// approved lists the approvals of a person, with a way to take each of them back.
 func (k *Console) approved(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {

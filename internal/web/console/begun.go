@@ -28,8 +28,8 @@ type logins struct {
 	table  bucket.Table
 }
 
-// The two halves of a login. They count apart in total, so that logins which were begun can
-// be finished whatever number of others is begun.
+// The two halves of a login. They count separately in total, so that logins which were
+// begun can be finished whatever number of others is begun.
 const (
 	beginning = "begin"
 	finishing = "finish"

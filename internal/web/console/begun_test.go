@@ -27,7 +27,8 @@ func testSeal(t *testing.T) cipher.AEAD {
 	return seal
 }
 
-// shares is a keeper of which only Once is used: what is begun must cost no row.
+// shares is a keeper of which only Once is used: a login that was begun must cost no
+// row.
 type shares struct {
 	Keeper
 	used map[string]bool
@@ -93,7 +94,7 @@ func TestATK67_BegunLoginsAreInTheBrowserAlone(t *testing.T) {
 	}
 }
 
-// TestATK67_FinishedLoginsAreForgotten keeps what was finished no longer than it could be
+// TestATK67_FinishedLoginsAreForgotten keeps a finished login no longer than it could be
 // finished again.
 func TestATK67_FinishedLoginsAreForgotten(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)

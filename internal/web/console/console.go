@@ -38,18 +38,18 @@ type Approvals interface {
 	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
 	Capability(name string) *provider.Capability
-	// Entails are what an answer gives beside what is asked for.
+	// Entails are the capabilities that an answer gives beside the requested ones.
 	Entails(q provider.Question) []*provider.Capability
 	// Remains reports whether anything can be done under a grant by now.
 	Remains(g provider.Grant) bool
 	// Open reports whether a question can be approved.
 	Open(q provider.Question) bool
-	// Over is why a question ended before anybody answered it, "" for one that was answered
-	// or can be.
+	// Over is why a question ended without an answer, "" for one that was answered or can
+	// be.
 	Over(q provider.Question) string
 }
 
-// Desk is what policy and configuration leave to people.
+// Desk has the questions that policy and configuration leave to people.
 type Desk interface {
 	Questions(ctx context.Context, who approval.Person) (own, review []approval.Question, err error)
 	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
@@ -97,7 +97,7 @@ type People interface {
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
 }
 
-// Config is what a console needs. Every field is required unless it says
+// Config has the parts that a console needs. Every field is required unless it says
 // otherwise.
 type Config struct {
 	Approvals Approvals
@@ -134,7 +134,7 @@ type Config struct {
 	Now    func() time.Time
 	Random io.Reader
 	Log    *slog.Logger
-	Done   <-chan struct{} // ends what is followed live
+	Done   <-chan struct{} // ends the streams of live pages
 }
 
 // Console is an [http.Handler]. Its methods can be called by many goroutines.
@@ -149,7 +149,7 @@ type Console struct {
 	mu       sync.Mutex
 	followed map[string]int // pages that are followed live, by person
 	logins   logins
-	begun    atomic.Bool // whether somebody has become the first administrator here
+	begun    atomic.Bool // whether the first administrator has begun here
 }
 
 //go:embed pages assets
@@ -182,7 +182,7 @@ func New(c Config) (*Console, error) {
 	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	// An approval is what another site would most like to post (ATK-47).
+	// Another site would gain most by posting an approval (ATK-47).
 	guard := http.NewCrossOriginProtection()
 	if err := guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
@@ -194,7 +194,7 @@ func New(c Config) (*Console, error) {
 	return k, nil
 }
 
-// Paths are what the console serves.
+// Paths are the paths of the console.
 func Paths() []string {
 	return []string{
 		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
@@ -287,7 +287,7 @@ func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
-	session *session // nil for nobody
+	session *session // nil for a visitor without one
 	wrote   bool     // that the answer has begun
 }
 
@@ -322,8 +322,7 @@ func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit
 	}
 }
 
-// refuse answers with a page that says what was wrong, or for a script with a
-// text.
+// refuse answers with a page that explains the error, or for a script with a text.
 func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
 	if !errors.As(err, &e) {
@@ -345,7 +344,7 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 type problem struct{ Title, Message, Back string }
 
-// frame is what every page has around it.
+// frame has the parts around every page.
 type frame struct {
 	Page, Name, Who, Path string
 	Dev                   bool

@@ -15,7 +15,7 @@ import (
 // field is one argument of a capability, as a person can hold it to less.
 type field struct {
 	Name    string
-	Says    string   // what the server says of it
+	Says    string   // the server's description of it
 	Limits  []string // in words; none for any value
 	Number  bool     // it takes bounds
 	Min     string   // that is in force, "" for none
@@ -71,7 +71,7 @@ func fields(g provider.Grant, c *provider.Capability) []field {
 	return out
 }
 
-// How much of what an agent says of its own is shown.
+// How much of an agent's own words is shown.
 const (
 	maxTheirs     = 8
 	maxTheirsText = 120
@@ -94,8 +94,8 @@ func theirs(g provider.Grant, c *provider.Capability) (out []string) {
 	return out
 }
 
-// words is what someone else says, to stand between quotation marks: whatever could end
-// them, or cannot be seen, is spelled out.
+// words is a foreign text, to stand between quotation marks: characters that could end
+// them, or cannot be seen, are spelled out.
 func words(s string) string {
 	var b strings.Builder
 	for _, r := range visible(s) {
@@ -155,9 +155,9 @@ func text(v powerbox.Value, name string) string {
 	return s
 }
 
-// narrower reads from a form what a person holds a grant to beyond what it asks
-// for; null for nothing. What is wider is refused, and not just cut: the person
-// meant something else (AAP-G3).
+// narrower reads from a form the constraints that a person adds to those of a grant;
+// null for none. A wider one is refused, and not just cut: the person meant something
+// else (AAP-G3).
 func narrower(fs []field, form url.Values) (powerbox.Value, error) {
 	var out []powerbox.Member
 	for _, f := range fs {

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// deskPrefix begins the ids of what policy and configuration leave to people.
+// deskPrefix begins the ids of questions that policy and configuration leave to people.
 const deskPrefix = "ask_"
 
 // atDesk reports whether an id is one of the desk's.
@@ -32,7 +32,7 @@ type deskEntry struct {
 type deskPage struct {
 	Question          approval.Question
 	Asks              []deskAsk
-	By                string // who asks, by the operator's name or by its holder id
+	By                string // the caller, by the operator's name or by its holder id
 	Named             bool   // By is the operator's
 	State             string
 	Open, Fresh, Mine bool
@@ -43,7 +43,7 @@ type deskPage struct {
 	Endings           []ending
 	People            []string // who is asked, in words
 	Given             []approval.Given
-	Mark              string // what is odd about a name
+	Mark              string // a warning about a suspicious name
 	Revocable         bool
 }
 
@@ -63,7 +63,7 @@ type deskAsk struct {
 // choice is one thing that a person can leave out.
 type choice struct {
 	Value, Says string
-	Write, Left bool // Left: not left out by somebody else before
+	Write, Left bool // Left: not left out by an earlier reviewer
 }
 
 // onDesk are the two queues of a person.
@@ -81,7 +81,7 @@ func (k *Console) onDesk(v *visit, who provider.Person) (own, review []deskEntry
 	return list(mine), list(others), err
 }
 
-// inShort says in a line what is asked for.
+// inShort says in a line what the question asks for.
 func inShort(q approval.Question) string {
 	var parts []string
 	for _, m := range q.Matters {
@@ -225,7 +225,8 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 	return a, nil
 }
 
-// answeringDesk reads who answers what, and refuses what needs a fresh login.
+// answeringDesk reads the person, the question and the answer, and refuses one that
+// needs a fresh login.
 func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, approval.Answer, error) {
 	who, err := k.person(v)
 	if err != nil {

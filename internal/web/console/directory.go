@@ -21,29 +21,29 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// Directory is what the pages about agents and their cards are made of. Every field
-// is required.
+// Directory makes the contents of the pages about agents and their cards. Every field is
+// required.
 type Directory struct {
 	Registry *registry.Registry
-	// Agreed are the cards with which in view protected agents issued what they did.
+	// Agreed are the cards that were in view when protected agents issued.
 	Agreed *registry.Agreed
-	// Viewer says what a person may see in it: administrators everything.
+	// Viewer returns the view of a person: administrators see everything.
 	Viewer func(who provider.Person) registry.Viewer
 	// Enforcement says how far calls to a protected agent can be held to anything;
 	// nil for one of others.
 	Enforcement func(id string, card agentcard.Card) *Enforcement
-	// Drift is what an agent was seen to do and its card does not declare.
+	// Drift is the recorded behaviour of an agent that its card does not declare.
 	Drift func(ctx context.Context, id string) ([]Drift, error)
-	// Map is who may hand what to whom, and who tried.
+	// Map has the hand-overs that agents may make, and the recorded attempts.
 	Map func(ctx context.Context) (Map, error)
 }
 
-// Enforcement is how far the gateway can enforce anything at an agent that nobody
-// changed: L0 caller, agent and method; L1 skill; L2 arguments; L3 resources.
+// Enforcement is how far the gateway can enforce anything at an unchanged agent: L0
+// caller, agent and method; L1 skill; L2 arguments; L3 resources.
 type Enforcement struct {
 	Level    string // the lowest of its skills
 	Skills   []EnforcedSkill
-	FreeText string // what becomes of messages that name no skill
+	FreeText string // how the gateway treats messages that name no skill
 	Mode     string
 }
 
@@ -57,26 +57,26 @@ type Drift struct {
 	Last      time.Time
 }
 
-// Map is a delegation graph with what is on record about it.
+// Map is a delegation graph with the recorded attempts along it.
 type Map struct {
 	Graph *gate.Graph
 	Tried []Tried
 }
 
-// Tried is what one tried at another, of what is on record.
+// Tried is the recorded attempts of one agent at another.
 type Tried struct {
 	From, To        string
 	Allowed, Denied int
 	Last            time.Time
 }
 
-// The bounds of what pages show.
+// The bounds of the lists on pages.
 const (
 	maxRows = 200
 	maxSays = 256 // bytes of a search
 )
 
-// registryPage is a search with what was found.
+// registryPage is a search with its results.
 type registryPage struct {
 	Text, Skill, Feature, Version, Model, Trust string
 	Features, Models, Levels                    []string
@@ -187,7 +187,7 @@ func (k *Console) listing(v *visit) error {
 			page.Declared = append(page.Declared, d)
 		}
 	}
-	if e.Protected && viewer.Operator { // what it did is known from records, which are not everybody's
+	if e.Protected && viewer.Operator { // records show it, and they are for operators alone
 		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
 			return err
 		}
@@ -198,9 +198,9 @@ func (k *Console) listing(v *visit) error {
 	return k.show(v, "listing", page)
 }
 
-// acceptCard takes the card that waits for one that was agreed to (ATK-53), or of a
-// protected agent lets continue what stopped since its card widened (CARD-13), for
-// administrators who have just logged in.
+// acceptCard takes the waiting card in place of the agreed one (ATK-53). Of a protected
+// agent it lets the capabilities continue that stopped since its card widened (CARD-13).
+// It is for administrators who have just logged in.
 func (k *Console) acceptCard(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -236,7 +236,7 @@ func listingError(err error) error {
 	return err
 }
 
-// mapPage is who may hand what to whom, and what one agent could reach.
+// mapPage has the hand-overs that agents may make, and the reach of one agent.
 type mapPage struct {
 	Agent   string // that is asked about, "" for none
 	Agents  []string
@@ -249,10 +249,10 @@ type mapPage struct {
 	Cycles  [][]string
 }
 
-// reachedAgent is a row of what an agent could reach.
+// reachedAgent is a row of the agents that an agent could reach.
 type reachedAgent struct {
 	gate.Reached
-	Open []string // of what is ambient, what its scopes do not allow
+	Open []string // ambient operations that its scopes do not allow
 }
 
 func (k *Console) delegations(v *visit) error {

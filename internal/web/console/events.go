@@ -13,8 +13,8 @@ import (
 // look is how often someone who follows the list is looked for news.
 const look = time.Second
 
-// maxFollowed bounds the pages that one person follows live at once, so that nobody takes
-// the places of all.
+// maxFollowed bounds the pages that one person follows live at once, so that no person
+// takes the places of all.
 const maxFollowed = 8
 
 func (k *Console) follow(principal string) bool {
@@ -35,8 +35,8 @@ func (k *Console) unfollow(principal string) {
 	}
 }
 
-// events tells a page when what waits for its person has changed. It says nothing
-// of what it is: the page loads it.
+// events tells a page when the requests that wait for its person have changed. It does
+// not name them: the page loads them.
 func (k *Console) events(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -77,7 +77,7 @@ func (k *Console) events(v *visit) error {
 			}
 			fmt.Fprintf(v.w, "event: %s\ndata: %d\n\n", event, len(ids))
 		} else {
-			fmt.Fprint(v.w, ":\n\n") // notices that nobody listens
+			fmt.Fprint(v.w, ":\n\n") // notices a closed connection
 		}
 		if out.Flush() != nil {
 			return nil

@@ -24,7 +24,7 @@ type Keeper interface {
 	Forget(ctx context.Context, kind, id string) error
 }
 
-// What is kept, by the hash of its cookie: nobody who reads it is logged in.
+// The kinds of kept values, by the hash of their cookie, which logs no reader in.
 const (
 	keptSession  = "console session"
 	keptFinished = "console login"
@@ -34,7 +34,7 @@ const (
 // keepTime bounds one use of a keeper.
 const keepTime = 5 * time.Second
 
-// sessionForm and ceremonyForm are what is kept.
+// sessionForm and ceremonyForm are the kept values.
 type sessionForm struct {
 	Principal string
 	Groups    []string
@@ -73,8 +73,8 @@ func keepJSON(k Keeper, kind, id string, form any, until time.Time) error {
 	return k.Keep(ctx, kind, id, value, until)
 }
 
-// keptJSON reads with one of a keeper's functions, and returns false for what is not
-// there or cannot be had: nobody is logged in by it.
+// keptJSON reads with one of a keeper's functions, and returns false for a value that is
+// missing or cannot be read: it logs no visitor in.
 func keptJSON[T any](read func(context.Context, string, string, time.Time) ([]byte, error), kind, id string, now time.Time) (form T, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
@@ -101,5 +101,5 @@ func (s *sessions) keepStarted(one *session, cookie, before string) error {
 func (s *sessions) keptEnd(cookie string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
-	_ = s.keeper.Forget(ctx, keptSession, cookieHash(cookie)) // it ends by itself, and the browser forgets it now
+	_ = s.keeper.Forget(ctx, keptSession, cookieHash(cookie)) // it expires anyway, and the browser forgets it now
 }

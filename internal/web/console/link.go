@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// linkPage is a host that an administrator links to a user, or whose agents someone
-// lets have at once what changes something (AAP-U4).
+// linkPage is a host that an administrator links to a user, or whose agents someone lets
+// have at once the defaults that change something (AAP-U4).
 type linkPage struct {
 	provider.Linking
 	Chosen               bool // whom the host is to be of is known, and the rest shown
@@ -22,7 +22,7 @@ type linkPage struct {
 	Passkeys, HasPasskey bool
 }
 
-// given is a default with what it is held to.
+// given is a default with its constraints.
 type given struct {
 	Name, Says, Words string
 	Broad             bool // not held to anything
@@ -39,7 +39,7 @@ func located(v *visit, h provider.Host) provider.Host {
 	return h
 }
 
-// toLink asks whom a host is to be of, and then shows what that would do. Nothing
+// toLink asks for the user of a host, and then shows the effect of the link. Nothing
 // changes by looking.
 func (k *Console) toLink(v *visit) error {
 	who, err := k.person(v)
@@ -64,7 +64,7 @@ func (k *Console) toLink(v *visit) error {
 		return err
 	}
 	page.Chosen, page.Seen, page.Mixed = true, k.config.Agents.LinkDigest(page.Linking, who, false), mixed(page.User)
-	page.Host = located(v, page.Host) // behind the digest, which is of what is stored
+	page.Host = located(v, page.Host) // after the digest, which is of the stored host
 	page.Reads, page.Changes = k.given(page.Linking.Reads), k.given(page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
 	page.ClaimedMore = len(page.Claimed) - len(page.ClaimedShown)
@@ -111,7 +111,7 @@ func (k *Console) linking(v *visit) (provider.Person, provider.Link, error) {
 	return who, link, err
 }
 
-// linkDigest is what a passkey signs of a link, as things are now.
+// linkDigest is the digest of a link, as things are now, that a passkey signs.
 func (k *Console) linkDigest(v *visit, who provider.Person, link provider.Link) (string, error) {
 	l, err := k.config.Agents.ToLink(v.r.Context(), who, link.Host, link.User)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 // loginPage is how someone can log in here.
 type loginPage struct {
 	Next     string
-	Again    bool // somebody is logged in
+	Again    bool // the visitor is logged in already
 	Users    []string
 	Provider string // host of the OpenID provider, "" for none
 	Passkeys bool
 }
 
 // ours returns a path of this server to continue at, and the first page for anything
-// else. What agents answer is none of ours, although it may be here: no login
-// leads there, with a cookie that other sites cannot have sent (ATK-47).
+// else. Paths that agents answer are not ours, although they may be here: no login leads
+// there, with a cookie that other sites cannot have sent (ATK-47).
 func ours(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
@@ -76,8 +76,8 @@ func (k *Console) first(v *visit) error {
 	return k.show(v, "first", map[string]string{"Secret": v.r.URL.Query().Get("secret")})
 }
 
-// beFirst logs in the first administrator, once, as long as nobody has a passkey by
-// that name: from then on that is the way.
+// beFirst logs in the first administrator, once, as long as that name has no passkey:
+// from then on passkeys are the only way.
 func (k *Console) beFirst(v *visit) error {
 	gone := agentauth.Errorf(agentauth.CodeUnauthorized, "the link does not hold, or has been used; the server prints one at its start while there is no administrator")
 	if k.config.FirstSecret == "" || subtle.ConstantTimeCompare([]byte(v.r.PostFormValue("secret")), []byte(k.config.FirstSecret)) != 1 {

@@ -14,9 +14,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// lookalike says what about an agent's names, and about the values that it asks for, may
-// mislead, "" for nothing: letters of several scripts in one word, the service's own name
-// (AAP-A8), and what cannot be seen.
+// lookalike warns of misleading names of an agent, and of misleading values that it asks
+// for; "" for none. They have letters of several scripts in one word, the service's own
+// name (AAP-A8), or invisible characters.
 func lookalike(q provider.Question, service string) string {
 	for _, name := range []string{q.Agent.Name, q.Host.Name} {
 		for _, word := range strings.Fields(name) {
@@ -85,8 +85,7 @@ func mixed(word string) bool {
 	return latin && other
 }
 
-// deskMark says what about the names in a question may mislead, "" for nothing
-// (ATK-37).
+// deskMark warns of misleading names in a question, "" for none (ATK-37).
 func deskMark(q approval.Question) string {
 	names := []string{q.Requester, q.Purpose}
 	for _, m := range q.Matters {
@@ -101,7 +100,7 @@ func deskMark(q approval.Question) string {
 	return marked(names)
 }
 
-// marked says what about texts may mislead.
+// marked warns of misleading texts.
 func marked(names []string) string {
 	for _, name := range names {
 		if strings.ContainsFunc(name, hidden) {

@@ -110,8 +110,8 @@ func (k *Console) loginCallback(v *visit) error {
 	if err := k.logIn(v, who); err != nil {
 		return err
 	}
-	// The strict cookie goes along when the browser asks for the next page by
-	// itself, and not when another site has sent it there.
+	// The strict cookie goes along when this page sends the browser to the next one, and
+	// not when another site has sent it there.
 	return k.show(v, "onward", a.next)
 }
 

@@ -46,7 +46,7 @@ type account struct {
 	credentials []webauthn.Credential
 }
 
-// WebAuthnID is a hash: the name itself is nobody's business on a security key.
+// WebAuthnID is a hash, so that a security key does not reveal the name itself.
 func (a account) WebAuthnID() []byte {
 	sum := sha256.Sum256([]byte("powerbox " + a.principal))
 	return sum[:]
@@ -99,7 +99,7 @@ func (k *Console) challenge(v *visit, who provider.Person, purpose, digest strin
 	return v.json(options)
 }
 
-// challenge is what is signed.
+// challenge is the value that a passkey signs.
 func (c *ceremony) challenge() []byte {
 	sum := sha256.New()
 	sum.Write([]byte("powerbox approval\n" + c.digest + "\n"))
@@ -115,7 +115,7 @@ func (k *Console) signed(v *visit, who provider.Person, purpose, digest string) 
 	if c == nil || k.passkeys == nil {
 		return "", refused
 	}
-	// What is answered now, not what was when the challenge was made.
+	// The present answer, not the one when the challenge was made.
 	c.digest = digest
 	c.data.Challenge = protocol.URLEncodedBase64(c.challenge()).String()
 	a, err := k.account(v.r.Context(), who.Principal)
@@ -224,7 +224,8 @@ func (k *Console) ownPasskeys(v *visit) error {
 	return k.show(v, "passkeys", passkeysPage{Keys: keys, Possible: k.passkeys != nil, Fresh: k.fresh(v)})
 }
 
-// registering is who adds or removes a passkey: someone who has logged in just now.
+// registering returns the person who adds or removes a passkey: someone who has logged
+// in just now.
 func (k *Console) registering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	switch {
@@ -236,9 +237,9 @@ func (k *Console) registering(v *visit) (provider.Person, error) {
 	return who, nil
 }
 
-// What a passkey signs where passkeys themselves are changed. A login with one is not
-// enough: a program in the browser would make itself a passkey, or take the person's out,
-// and approve with its own from then on (ATK-47).
+// The texts that a passkey signs where passkeys themselves are changed. A login with one
+// is not enough: a program in the browser would make itself a passkey, or take the
+// person's out, and approve with its own from then on (ATK-47).
 func adding(who provider.Person) string { return "add a passkey\n" + who.Principal }
 
 func removing(who provider.Person, id string) string {

@@ -12,7 +12,7 @@ type peoplePage struct {
 	Fresh  bool
 }
 
-// administering is who visits a page that is for administrators alone.
+// administering returns the visitor of a page that is for administrators alone.
 func (k *Console) administering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	if err == nil && !k.config.People.Administrator(who.Principal) {
@@ -21,7 +21,7 @@ func (k *Console) administering(v *visit) (provider.Person, error) {
 	return who, err
 }
 
-// people lists who can log in here.
+// people lists the people who can log in here.
 func (k *Console) people(v *visit) error {
 	who, err := k.administering(v)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 type hostView struct {
 	Host     provider.Host
 	Agents   []agentView
-	Linkable bool                   // whoever looks can link it to a user
+	Linkable bool                   // the visitor can link it to a user
 	Withheld []*provider.Capability // defaults that its agents have to ask for
 }
 
-// agentView is one agent with what it has.
+// agentView is one agent with its grants.
 type agentView struct {
 	provider.Standing
 	Ends    time.Time // for good
 	Live    bool
 	Over    bool // it has ended, and can be forgotten
 	Grants  []grantView
-	Offered []*provider.Capability // what could be added
+	Offered []*provider.Capability // capabilities that could be added
 }
 
 type grantView struct {
@@ -44,7 +44,7 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 	var out []hostView
 	for _, o := range all {
 		h := hostView{Host: o.Host, Withheld: k.config.Agents.Withheld(o.Host)}
-		// Who sees a host that is nobody's administers.
+		// Only administrators see a host without a user.
 		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
 		for _, s := range o.Agents {
 			h.Agents = append(h.Agents, k.agentView(s))
@@ -86,7 +86,7 @@ func (k *Console) hosts(v *visit) error {
 	return k.show(v, "hosts", hostsPage{Hosts: all, Fresh: k.fresh(v), Passkeys: k.passkeys != nil})
 }
 
-// preview is what dies with a host or an agent.
+// preview counts the agents and grants that end with a host or an agent.
 type preview struct {
 	What, Name, ID, Action string
 	Agents                 []agentView
@@ -193,7 +193,7 @@ func (k *Console) revokeGrant(v *visit) error {
 	return v.see("/hosts")
 }
 
-// granting reads who gives which agent what.
+// granting reads the person, the agent and the grant of a request.
 func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 	who, err := k.person(v)
 	if err != nil {
@@ -240,7 +240,7 @@ func byHand(c *provider.Capability) provider.Grant {
 	return g
 }
 
-// toGrant shows what a grant by hand can be limited to. Nothing changes by looking.
+// toGrant shows the possible limits of a grant by hand. Nothing changes by looking.
 func (k *Console) toGrant(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -300,7 +300,7 @@ func (k *Console) addGrant(v *visit) error {
 	return v.see("/hosts")
 }
 
-// forgetAgent takes out what is kept of an agent that has ended (AAP-Z3).
+// forgetAgent erases the data of an agent that has ended (AAP-Z3).
 func (k *Console) forgetAgent(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
@@ -312,7 +312,7 @@ func (k *Console) forgetAgent(v *visit) error {
 	return v.see("/hosts")
 }
 
-// activityPage is what was done, and how long it is shown.
+// activityPage has the actions, and how long they are shown.
 type activityPage struct {
 	Actions []provider.Action
 	Kept    string // "" for no end

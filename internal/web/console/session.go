@@ -37,11 +37,11 @@ type session struct {
 	login     people.Login
 	began     time.Time // of the login
 
-	keeper Keeper // of what processes share; nil for one that is alone
+	keeper Keeper // for the state that processes share; nil for one that is alone
 	id     string // there
 
 	mu       sync.Mutex
-	ceremony *ceremony // what the person was asked to sign last
+	ceremony *ceremony // the last text that the person was asked to sign
 }
 
 // ceremony is a challenge that a passkey is to sign, once.
@@ -92,17 +92,17 @@ type attempt struct {
 	id                     string // of the cookie that it is in
 }
 
-// sessions are who is logged in. Without a keeper they are in memory: a restart logs
-// everybody out.
+// sessions are the visitors who are logged in. Without a keeper they are in memory: a
+// restart logs all visitors out.
 type sessions struct {
-	keeper Keeper // what processes share; nil for one that is alone
+	keeper Keeper // for the state that processes share; nil for one that is alone
 	lasts  time.Duration
 	now    func() time.Time
 	random io.Reader
 
 	seal cipher.AEAD // of logins that were begun, which are in the browser alone
 
-	mu       sync.Mutex // guards the maps, and what is in a session but its ceremony
+	mu       sync.Mutex // guards the maps, and the contents of a session except its ceremony
 	open     map[[sha256.Size]byte]*session
 	finished map[string]time.Time // logins, until when they could be finished again
 }
@@ -223,8 +223,8 @@ func (k *Console) logIn(v *visit, c people.Claim) error {
 	return nil
 }
 
-// person is who visits: every page asks it. Nobody is sent to log in, and someone who
-// was frozen or removed is told so.
+// person returns the visitor; every page calls it. A visitor without a session is sent
+// to log in, and someone who was frozen or removed is told so.
 func (k *Console) person(v *visit) (provider.Person, error) {
 	if v.session == nil || v.session.principal == "" {
 		return provider.Person{}, errLogin
@@ -232,7 +232,7 @@ func (k *Console) person(v *visit) (provider.Person, error) {
 	return k.config.People.Recognize(v.r.Context(), v.claim(k.fresh(v)))
 }
 
-// claim is who the visitor is, as the session says.
+// claim is the visitor's identity, as the session says.
 func (v *visit) claim(fresh bool) people.Claim {
 	return people.Claim{Principal: v.session.principal, Groups: v.session.groups, Login: v.session.login, Began: v.session.began, Fresh: fresh, Address: peer.Of(v.r).Network()}
 }

@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// describe writes what was read on one line, without what is zero.
+// describe writes a call on one line, without its zero members.
 func describe(c Call) string {
 	b := []string{c.Method.String()}
 	if c.Method == Unknown {

@@ -32,7 +32,7 @@ var forms = map[int]form{
 	CodeUnauthorized:        {"UNAUTHORIZED", http.StatusForbidden, "PERMISSION_DENIED", 7},
 }
 
-// form returns how the denial is said. What is in no table is our own failure.
+// form returns how the denial is written. A code that is in no table is our own failure.
 func (d Denial) form() form {
 	f, ok := forms[d.code()]
 	if !ok {
@@ -65,7 +65,7 @@ func (d Denial) HTTPEvent() []byte {
 // RPCStatus is a denial as gRPC says it.
 type RPCStatus struct {
 	Code     int    // google.rpc.Code
-	Message  string // what the caller's model reads
+	Message  string // the text that the caller's model reads
 	Reason   string // of google.rpc.ErrorInfo
 	Domain   string
 	Metadata map[string]string
@@ -118,9 +118,9 @@ func (d Denial) info(metadata rawObject) []byte {
 	return o.bytes()
 }
 
-// metadata returns strings only, as ErrorInfo has it. The missing set is the
-// text of a JSON array, since an operation's name may contain any character. A
-// task that is not there gets what a2a-go says in that binding, and no more.
+// metadata returns strings only, as ErrorInfo has it. The missing set is the text of a
+// JSON array, since an operation's name may contain any character. A task that is not
+// there gets the answer of a2a-go in that binding, and no more.
 func (d Denial) metadata(b Binding) rawObject {
 	var o rawObject
 	set := func(name, value string) {

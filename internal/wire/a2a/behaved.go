@@ -2,15 +2,15 @@ package a2a
 
 import "bytes"
 
-// Behaved is what an answer, or an event of a stream, shows of its agent as a
-// peer, beyond the tasks in it (CARD-12).
+// Behaved is the behaviour of an agent as a peer that an answer, or an event of a
+// stream, shows, beyond the tasks in it (CARD-12).
 type Behaved struct {
 	Partial bool // a Message with partial: true
 	Paused  bool // a task that is paused
 }
 
-// BehaviourOf reads it from a JSON-RPC response or what is inside one, of either
-// version. It is tolerant: what it does not understand shows nothing.
+// BehaviourOf reads it from a JSON-RPC response or the value inside one, of either
+// version. It is tolerant: it skips members that it does not understand.
 func BehaviourOf(response []byte) (b Behaved) {
 	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(response, []byte(`PAUSED"`)) && !bytes.Contains(response, []byte(`paused"`)) {
 		return Behaved{} // nearly all of them

@@ -25,8 +25,8 @@ func (b Binding) String() string { return [...]string{"JSONRPC", "HTTP+JSON", "G
 type Call struct {
 	Binding    Binding
 	Method     Method
-	Wire       string         // what the binding says for the method: its name, the HTTP method and path, the gRPC path
-	Version    string         // "1.0" or "0.3": what the caller says it speaks
+	Wire       string         // how the binding names the method: by its name, the HTTP method and path, the gRPC path
+	Version    string         // "1.0" or "0.3", as the caller says
 	ID         []byte         // raw JSON, to be given back with the answer; nil when it could not be read
 	Params     powerbox.Value // an object, {} when absent; anything when the method is Unknown
 	Extensions []string       // extension URIs that the caller asks for
@@ -41,8 +41,8 @@ type Call struct {
 	sent powerbox.Value // the body that the call was read from, null where it has none or is of gRPC
 	came int            // bytes of the body that came, about those of sent
 
-	PageToken      string   // ListTasks alone: where to go on; "" for the beginning
-	Tenant         string   // in which the agent keeps what the call names; "" when none
+	PageToken      string   // ListTasks alone: where to continue; "" for the beginning
+	Tenant         string   // in which the agent keeps the named task; "" when none
 	Task           string   // task that the call names, of that tenant; "" when none
 	Context        string   // context that the call names, of that tenant; "" when none
 	ReferenceTasks []string // further tasks that a message points at
@@ -99,9 +99,9 @@ func Decode(body []byte, header Header, limits powerbox.Limits) (Call, *Error) {
 	return c, c.parse(v03)
 }
 
-// envelope reads what JSON-RPC 2.0 section 4 has around the parameters. A
-// request without id would run without an answer, and so without a decision
-// that anybody sees; it is refused (SEP-28).
+// envelope reads the members around the parameters (JSON-RPC 2.0, section 4). A request
+// without id would run without an answer, and so without a decision that the caller
+// sees; it is refused (SEP-28).
 func (c *Call) envelope(v powerbox.Value) *Error {
 	if v.Kind() == powerbox.KindList {
 		return invalidRequest(ReasonBatch, "the request is a batch; send one call per request")
@@ -182,8 +182,8 @@ func (c *Call) parse(v03 bool) *Error {
 	return r.err
 }
 
-// unknownTenant reads the tenant of a method that only configuration may know: what its
-// answer tells of tasks is of tasks there (ATK-18).
+// unknownTenant reads the tenant of a method that only configuration may know: the tasks
+// in its answer are of that tenant (ATK-18).
 func (c *Call) unknownTenant() *Error {
 	if c.Params.Kind() != powerbox.KindObject {
 		return nil
@@ -198,7 +198,7 @@ func (c *Call) unknownTenant() *Error {
 // maxID bounds the ids of tasks, contexts and tenants, which continue record (ATK-4).
 const maxID = 1024
 
-// target collects what a call names in several places.
+// target collects the names that a call has in several places.
 type target struct {
 	what  string
 	where string
@@ -291,8 +291,8 @@ func (c *Call) idIsTask(v03 bool) bool {
 	}
 }
 
-// Bounds of what one call can list. Owners are looked up for every task, and agents
-// are asked for every extension.
+// Bounds of the lists in one call. Owners are looked up for every task, and agents are
+// asked for every extension.
 const (
 	maxReferences = 64
 	maxExtensions = 64
@@ -380,9 +380,8 @@ func (c *Call) addPush(where string, v powerbox.Value, tenant, task *target) *Er
 	return r.err
 }
 
-// header reads what the agent will send with an event, token and credentials:
-// a line break in there would be a header of its own, of whatever is wanted
-// (ATK-17).
+// header reads the token and credentials that the agent will send with an event. A line
+// break in there would begin another header, of any name (ATK-17).
 func (p *Push) header(where string, r *objectReader) {
 	check := func(at, value string) {
 		if len(value) > maxPushText || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {

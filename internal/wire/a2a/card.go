@@ -17,7 +17,7 @@ const maxInterfaces = 1024
 // ErrNoInterface says that a card offers no interface that can be protected.
 var ErrNoInterface = errors.New("the card has no interface with binding JSONRPC, HTTP+JSON or GRPC, which are those that are protected")
 
-// CardView is what a card says that matters in front of the agent.
+// CardView has the parts of a card that matter in front of the agent.
 type CardView struct {
 	Name              string
 	Interfaces        []Interface // every one, whatever its binding, in order of preference
@@ -30,8 +30,7 @@ type CardView struct {
 	Holder            []byte   // raw JWK of params.holder under our extension; nil when absent
 }
 
-// Interface is one entry of supportedInterfaces, or what version 0.3 has in
-// its place.
+// Interface is one entry of supportedInterfaces, or of its counterpart in version 0.3.
 type Interface struct {
 	URL, Binding, Version, Tenant string
 }
@@ -46,7 +45,7 @@ var (
 	extensionNames  = newNames("uri", "params", "required", "description")
 )
 
-// card is a card taken apart.
+// card is a card, split into its members.
 type card struct {
 	top          rawObject
 	supported    []rawObject // supportedInterfaces
@@ -56,8 +55,8 @@ type card struct {
 	extensions   []rawObject
 }
 
-// ReadCard reads a card of version 1.0, of 0.3, or of both in one. It reads
-// what it needs and is no judge of the rest.
+// ReadCard reads a card of version 1.0, of 0.3, or of both in one. It reads the parts
+// that it needs and is no judge of the rest.
 func ReadCard(raw []byte) (CardView, error) {
 	c, err := openCard(raw)
 	if err != nil {
@@ -180,7 +179,7 @@ func isSet(value []byte) bool {
 	return s != "" && s != "null" && s != "[]"
 }
 
-// openCard takes a card apart and refuses one that readers read differently.
+// openCard splits a card into its members and refuses one that readers read differently.
 func openCard(raw []byte) (*card, error) {
 	if len(raw) > MaxCardBytes {
 		return nil, fmt.Errorf("card has %d bytes; want at most %d", len(raw), MaxCardBytes)
@@ -239,7 +238,7 @@ func readObjects(where string, value []byte, known names) ([]rawObject, error) {
 	return objects, nil
 }
 
-// interfaces lists what the card offers, those of 1.0 first.
+// interfaces lists the interfaces of the card, those of 1.0 first.
 func (c *card) interfaces() []Interface {
 	var all []Interface
 	for _, o := range c.supported {
@@ -275,8 +274,7 @@ func (c *card) own() int {
 	return slices.IndexFunc(c.extensions, func(e rawObject) bool { return e.text("uri") == ExtensionURI })
 }
 
-// holder returns the key that a capability-aware agent publishes for what
-// others delegate to it.
+// holder returns the key of a capability-aware agent, to which others delegate.
 func (c *card) holder() ([]byte, error) {
 	i := c.own()
 	if i < 0 || !isSet(c.extensions[i].get("params")) {

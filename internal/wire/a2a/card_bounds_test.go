@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ATK-55: every interface of a card is looked for among all of them, for anyone who asks for
+// ATK-55: every interface of a card is looked for among all of them, for every reader of
 // the card.
 func TestATK55_CardsOfManyInterfaces(t *testing.T) {
 	for n, good := range map[int]bool{maxInterfaces: true, maxInterfaces + 1: false} {

@@ -16,8 +16,8 @@ type cardCase struct {
 	Error   string
 }
 
-// Each file of testdata/card has the card of the agent behind, the rewrite,
-// and what is read (view) and written (want) or the error.
+// Each file of testdata/card has the card of the agent, the rewrite, and the values that
+// are read (view) and written (want) or the error.
 func TestCard(t *testing.T) {
 	files, err := os.ReadDir("testdata/card")
 	if err != nil || len(files) == 0 {

@@ -77,8 +77,8 @@ func RewriteCard(raw []byte, to Rewrite) ([]byte, error) {
 	return c.top.bytes(), nil
 }
 
-// RewriteCardAnswer does to the card in the answer to GetExtendedCard what
-// rewrite does. An answer without a result stays as it is.
+// RewriteCardAnswer changes the card in the answer to GetExtendedCard as rewrite does.
+// An answer without a result stays as it is.
 func RewriteCardAnswer(response []byte, rewrite func(card []byte) ([]byte, error)) ([]byte, error) {
 	o, err := readObject(response)
 	if err != nil {
@@ -113,9 +113,9 @@ func (to Rewrite) at(binding string) string {
 	return ""
 }
 
-// redirect points every remaining interface to the gateway. Of what 0.3 has the
-// first that remains is the preferred one; where none does all of it is dropped.
-// It reports whether any interface is left.
+// redirect points every remaining interface to the gateway. The first that remains of
+// 0.3 becomes the preferred one; where none does, all of 0.3 is dropped. It reports
+// whether any interface is left.
 func (c *card) redirect(view CardView, to Rewrite) bool {
 	left := false
 	if c.top.get("supportedInterfaces") != nil {
@@ -153,8 +153,8 @@ func (c *card) redirect(view CardView, to Rewrite) bool {
 	return true
 }
 
-// older returns what remains of the interfaces of 0.3, with our URLs: the card's
-// own, zero where it does not remain, and those that it lists.
+// older returns the remaining interfaces of 0.3, with our URLs: the card's own, zero
+// where it does not remain, and those that it lists.
 func (c *card) older(view CardView, to Rewrite) (own Interface, listed []rawObject) {
 	version := c.top.text("protocolVersion")
 	if version == "" {

@@ -68,10 +68,10 @@ func envelope(method Method, id []byte, version, tenant string, message []byte) 
 	return request.bytes()
 }
 
-// ComposeTask returns the request that carries a2a/task/send to an agent that
-// does not know that method. The message is written again as any is, with
-// what the version demands: the way a text or data part says what it is, the
-// name of the role, and messageID where the message has no id of its own.
+// ComposeTask returns the request that carries a2a/task/send to an agent that does not
+// know that method. The message is written again as any is, with the members that the
+// version demands. These are the mark of a text or data part, the name of the role, and
+// messageID where the message has no id of its own.
 func ComposeTask(p TaskSendParams, id []byte, version, messageID string) ([]byte, error) {
 	w, wrong := knownMessage.Write("params.message", p.Message)
 	if wrong != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // credentials are the members under [ExtensionURI] that show authority to the gateway,
-// which has consumed them. What the agent behind may know of it is in the context.
+// which has consumed them. The context has the parts that the agent may know.
 var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient"}
 
 // HasCredentials reports whether members show authority that does not continue.
@@ -21,9 +21,9 @@ func CredentialMembers() (inside, beside []string) {
 	return credentials, []string{MemberScopeToken, MemberLinks}
 }
 
-// Body is the body that continues: what the call was read from, written again, without the
-// credentials in the metadata of the request. It is nil where the call has none, and for
-// gRPC, whose message is in [Call.Written].
+// Body is the body that continues: the request as it was read, written again, without
+// the credentials in its metadata. It is nil where the call has none, and for gRPC,
+// whose message is in [Call.Written].
 func (c *Call) Body() []byte {
 	body := c.sent
 	if body.Kind() == powerbox.KindNull {

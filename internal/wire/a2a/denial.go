@@ -11,8 +11,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the
-// two that a2a-go has for what A2A leaves unnumbered.
+// JSON-RPC error codes: those of JSON-RPC 2.0, of A2A 1.0 section 5.4, and the two of
+// a2a-go for errors that A2A leaves unnumbered.
 const (
 	CodeParse               = -32700
 	CodeInvalidRequest      = -32600
@@ -52,8 +52,8 @@ const (
 	ReasonNoTask     = "task_not_found"         // no such task, or not the caller's
 )
 
-// Error is what is wrong with a call before anything is decided about it. The
-// caller should fix the call; sending it again is useless.
+// Error is a mistake in a call, found before anything is decided about it. The caller
+// should fix the call; sending it again is useless.
 type Error struct {
 	Code    int    // JSON-RPC error code
 	Reason  string // stable, such as skill_ambiguous
@@ -102,8 +102,8 @@ type Denial struct {
 	Retryable   bool      // the same call may succeed later
 	Fix         string    // what the caller can do instead; "" when nothing
 	DecisionID  string    // the evidence record
-	Task        string    // that the URL names, for what HTTP+JSON says of a task that is not there
-	ApprovalURL string    // where a person may be asked; "" when nobody may
+	Task        string    // that the URL names, for the answer of HTTP+JSON about a task that is not there
+	ApprovalURL string    // where a person may be asked; "" when no person may
 	At          time.Time // given to the caller as timestamp when not zero
 	Away        bool      // something that the gateway needs is away: 503, and UNAVAILABLE in gRPC
 }
@@ -189,9 +189,9 @@ func (d Denial) JSONRPC(id []byte) []byte {
 	return append(b, "]}}"...)
 }
 
-// TaskNotFound is the answer for a task that does not exist and for one that
-// belongs to someone else, byte for byte as a2a-go 2.4 gives it, so that
-// nobody can tell them apart (ATK-18).
+// TaskNotFound is the answer for a task that does not exist and for one that belongs to
+// someone else. It equals that of a2a-go 2.4 byte for byte, so that no caller can tell
+// the two apart (ATK-18).
 func TaskNotFound(method Method, at time.Time) Denial {
 	d := Denial{Code: CodeTaskNotFound, Reason: ReasonNoTask, Message: "task not found", At: at}
 	switch method {

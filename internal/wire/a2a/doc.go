@@ -1,13 +1,13 @@
-// Package a2a reads and writes A2A as bytes: what a call asks for, what an
-// answer tells, what a card offers. It decides nothing, knows no handler, no
-// client and no clock, and never changes what it was given in place.
+// Package a2a reads and writes A2A as bytes: the operations of a call, the tasks of an
+// answer, the skills of a card. It decides nothing, knows no handler, no client and no
+// clock, and never changes its input in place.
 //
 // Its laws:
 //
-//   - What is read here for a decision is what the agent behind reads. JSON is
-//     decoded strictly; a member name that some reader would take for another
-//     (letter case, U+017F for s, snake_case for camelCase) is refused, and so
-//     are duplicates, batches and calls without id (ATK-27, ATK-28).
+//   - A decision is about the same values that the agent reads. JSON is decoded
+//     strictly; a member name that some reader would take for another (letter
+//     case, U+017F for s, snake_case for camelCase) is refused, and so are
+//     duplicates, batches and calls without id (ATK-27, ATK-28).
 //   - A skill that is named in several places is named the same in all of
 //     them, or the call is refused.
 //   - Bytes that need not change do not change: the edits of cards and of task

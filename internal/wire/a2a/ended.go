@@ -9,7 +9,7 @@ var terminal = []string{
 	"completed", "failed", "canceled", "rejected",
 }
 
-// endedIn returns the tasks that an answer, taken apart, says have ended.
+// endedIn returns the tasks that have ended by the members of an answer.
 func endedIn(o rawObject) []string {
 	var ended []string
 	add := func(o rawObject, id string) {
@@ -27,9 +27,9 @@ func endedIn(o rawObject) []string {
 	return ended
 }
 
-// IsLast reports whether an event of a stream tells its reader that the call is over: an
-// error, a message, a task that has ended, or in 0.3 what says that it is final. A stream
-// can end without such an event.
+// IsLast reports whether an event of a stream tells its reader that the call is over.
+// Such events are an error, a message, a task that has ended, and in 0.3 an event marked
+// final. A stream can end without such an event.
 func IsLast(event []byte) bool {
 	if _, wrong := ErrorCode(event); wrong {
 		return true

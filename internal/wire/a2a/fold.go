@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// foldName maps a name to what the most lenient reader takes it for:
-// protobuf's JSON form accepts task_id for taskId, others ignore dashes.
+// foldName maps a name to the one that the most lenient reader takes it for: protobuf's
+// JSON form accepts task_id for taskId, others ignore dashes.
 func foldName(name string) string {
 	return powerbox.FoldCase(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' {
@@ -19,11 +19,11 @@ func foldName(name string) string {
 	}, name))
 }
 
-// CheckCase refuses an object, at any depth, with two names that differ in
-// letter case alone, or a name with U+0000: what counts depends on the reader (ATK-27). Whatever
-// decides on a body that another reader reads after it asks this first; the error
-// is nil where there is nothing to refuse, and otherwise an invalid request that
-// names the two.
+// CheckCase refuses an object, at any depth, with two names that differ in letter case
+// alone, or a name with U+0000: the reader decides which one counts (ATK-27). Code that
+// decides on a body that another reader reads after it calls this first. The error is
+// nil for a body without such names, and otherwise an invalid request that names the
+// two.
 func CheckCase(v powerbox.Value) *Error {
 	room := maxOddNames
 	if wrong := checkNames(v, &room); wrong != nil {
@@ -35,7 +35,7 @@ func CheckCase(v powerbox.Value) *Error {
 	return nil
 }
 
-// names is a set of member names with what lenient readers take them for.
+// names is a set of member names with the spellings that lenient readers take for them.
 type names struct {
 	exact  map[string]bool
 	folded map[string]string // folded name to exact name
@@ -82,16 +82,16 @@ func (n names) checkRaw(where string, o rawObject) error {
 	return nil
 }
 
-// Bounds of member names. Names are folded several times, and the letters of the
-// world cost a hundred times what ASCII costs.
+// Bounds of member names. Names are folded several times, and the letters of the world
+// cost a hundred times as much as ASCII.
 const (
 	maxName     = 1024     // bytes of one name
 	maxOddNames = 64 << 10 // bytes of all names that are not of ASCII
 )
 
-// checkNames refuses, at any depth, names that are too long, and names that
-// JavaScript gives a meaning: an agent that copies such a member changes what every
-// object has, and others ignore it.
+// checkNames refuses, at any depth, names that are too long, and names with a meaning in
+// JavaScript: an agent that copies such a member changes every object, and others ignore
+// it.
 func checkNames(v powerbox.Value, room *int) *Error {
 	elements, _ := v.Elements()
 	for _, e := range elements {

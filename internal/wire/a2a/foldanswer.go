@@ -98,7 +98,7 @@ func (f *fold) begin(update rawObject) {
 	}
 }
 
-// artifact adds what an update has of an artifact: to the one of its id where it
+// artifact adds the parts of an update to an artifact: to the one of its id where it
 // says so, and else in its place.
 func (f *fold) artifact(update rawObject) {
 	a, err := readObject(update.get("artifact"))

@@ -10,7 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// What is decoded is what a lenient reader finds in the same bytes: encoding/json
+// Decode finds the same values as a lenient reader in the same bytes: encoding/json
 // ignores case and takes the last of several, as agents built on it do (ATK-27).
 func FuzzDecode(f *testing.F) {
 	for _, c := range cases[decodeCase](f, "decode.json") {
@@ -154,7 +154,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Nothing of others is left, and what nobody filters comes out the same.
+// Nothing of others is left, and an unfiltered answer comes out the same.
 func FuzzFilterTasks(f *testing.F) {
 	for _, c := range cases[filterCase](f, "filter.json") {
 		f.Add([]byte(c.Response))
@@ -210,7 +210,7 @@ func FuzzApart(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		got, gotErr := apart(raw) // what is no JSON must not make it fail otherwise
+		got, gotErr := apart(raw) // a text that is no JSON must not make it fail otherwise
 		if _, err := powerbox.DecodeValue(raw, testLimits); err != nil {
 			return
 		}

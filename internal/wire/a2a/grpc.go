@@ -11,10 +11,10 @@ type GRPCRequest struct {
 	Method  Method
 	Version string // of the service that the path names
 	Params  []byte // the message in its JSON form
-	Message []byte // the message as it was written again, without fields that nobody knows
+	Message []byte // the message as it was written again, without unknown fields
 }
 
-// DecodeGRPC is what [Decode] is for JSON-RPC.
+// DecodeGRPC reads one request of gRPC, as [Decode] does of JSON-RPC.
 func DecodeGRPC(r GRPCRequest, header Header, limits powerbox.Limits) (Call, *Error) {
 	c := Call{Binding: GRPC, Wire: r.Path, Method: r.Method, Version: r.Version, Extensions: header.extensions(), Params: powerbox.Object()}
 	c.Streaming = c.Method == SendStreamingMessage || c.Method == SubscribeToTask

@@ -43,8 +43,8 @@ var routes = []route{
 	{http: "GET", path: []string{"card"}, method: GetExtendedCard},
 }
 
-// DecodeHTTP reads one request of HTTP+JSON. It is what [Decode] is for
-// JSON-RPC: what stands in path and query becomes parameters beside the body's.
+// DecodeHTTP reads one request of HTTP+JSON, as [Decode] does of JSON-RPC: names in path
+// and query become parameters beside the body's.
 func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Error) {
 	c := Call{Binding: HTTPJSON, Wire: r.Method + " " + r.Path, Params: powerbox.Object(), came: len(r.Body)}
 	if len(r.Body) > limits.Bytes {
@@ -88,9 +88,9 @@ func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Er
 	return c, c.parse(false)
 }
 
-// besidePath refuses a tenant that stands in the body or the query alone. Paths are
-// where it is in this binding, and many agents look nowhere else: to them the call is
-// about what has the same id in no tenant, which can be another party's (ATK-18).
+// besidePath refuses a tenant that stands in the body or the query alone. This binding
+// has it in the path, and many agents look nowhere else. They would take the call for
+// one without a tenant, where the same id can belong to another party (ATK-18).
 func (c *Call) besidePath(named []powerbox.Member) *Error {
 	given, ok := c.Params.Get("tenant")
 	inPath := slices.ContainsFunc(named, func(m powerbox.Member) bool { return m.Name == "tenant" })
@@ -100,8 +100,8 @@ func (c *Call) besidePath(named []powerbox.Member) *Error {
 	return invalidParams(ReasonTask, "the body or the query names a tenant and the path names none; it is the first part of the path, as in /TENANT/tasks")
 }
 
-// segmentsOf takes a path apart. What servers resolve differently, such as
-// empty and dot segments or encoded separators, is refused (ATK-29).
+// segmentsOf splits a path. A path that servers resolve differently, as with empty and
+// dot segments or encoded separators, is refused (ATK-29).
 func segmentsOf(path string) ([]string, *Error) {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok || len(path) > 4*maxID {
@@ -119,9 +119,10 @@ func segmentsOf(path string) ([]string, *Error) {
 	return segments, nil
 }
 
-// route finds the method of a path, below a tenant or not, and returns what the
-// path names. What is a route with its first part as the tenant and without, such as
-// /tasks/tasks, is refused: agents differ in which one they take (ATK-18, ATK-29).
+// route finds the method of a path, below a tenant or not, and returns the parameters
+// that the path names. A path that is a route both with its first part as the tenant and
+// without, such as /tasks/tasks, is refused: agents differ in which one they take
+// (ATK-18, ATK-29).
 func (c *Call) route(method string, segments []string) ([]powerbox.Member, *Error) {
 	if c.Version == Version03 && segments[0] == "v1" {
 		segments = segments[1:]
@@ -143,8 +144,8 @@ func (c *Call) route(method string, segments []string) ([]powerbox.Member, *Erro
 	return append(inTenant, powerbox.Member{Name: "tenant", Value: powerbox.String(segments[0])}), nil
 }
 
-// find returns the method of a path without a tenant, Unknown where there is none,
-// and what the path names.
+// find returns the method of a path without a tenant, Unknown where there is none, and
+// the parameters that the path names.
 func (c *Call) find(method string, segments []string) (Method, []powerbox.Member) {
 	for _, to := range routes {
 		if named, ok := to.match(method, segments); ok && (to.path[0] != "card" || c.Version == Version03) {
@@ -188,7 +189,7 @@ func (to route) taskName() string {
 	return "taskId"
 }
 
-// body decodes the body, which only a POST has, and looks whether everybody reads it
+// body decodes the body, which only a POST has, and checks that all readers read it
 // alike; null where there is none.
 func (c *Call) body(r HTTPRequest, limits powerbox.Limits) (powerbox.Value, *Error) {
 	if len(r.Body) == 0 {
@@ -210,8 +211,8 @@ func (c *Call) body(r HTTPRequest, limits powerbox.Limits) (powerbox.Value, *Err
 	return v, CheckCase(v)
 }
 
-// query reads the parameters in the query. Where a body says what is meant the
-// query may give the version and nothing else.
+// query reads the parameters in the query. Where a body has the parameters the query may
+// give the version and nothing else.
 func (c *Call) query(raw string) *Error {
 	values, err := url.ParseQuery(raw) // its size was bounded when it was written again
 	if err != nil {

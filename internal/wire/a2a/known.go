@@ -16,7 +16,7 @@ import (
 type Known struct {
 	members []KnownMember
 	places  map[string]int    // by exact name
-	folded  map[string]string // what lenient readers take for one, to its exact name
+	folded  map[string]string // spellings that lenient readers take for one, to its exact name
 	// Strict says that members which are not listed are refused; otherwise they are
 	// dropped, as A2A 1.0 section 3.7 has receivers ignore what they do not know.
 	Strict bool
@@ -29,7 +29,7 @@ type KnownMember struct {
 	Of   *Known // for Objects and Lists of objects
 }
 
-// KnownType is what a member must be. Null is absent, whatever the type.
+// KnownType is the type that a member must have. Null is absent, whatever the type.
 type KnownType uint8
 
 // The types of members.
@@ -158,8 +158,8 @@ func (w *writer) object(where string, k *Known, v powerbox.Value) (powerbox.Valu
 	return powerbox.Object(out...), true, nil
 }
 
-// listed returns a member of the allowlist as it continues, and whether that differs. What
-// is null continues as nothing.
+// listed returns a member of the allowlist as it continues, and whether that differs. A
+// null member is dropped.
 func (w *writer) listed(where string, k *Known, at int, before []powerbox.Member, m powerbox.Member) (powerbox.Member, bool, *Error) {
 	is := k.members[at]
 	for _, other := range before {
@@ -270,8 +270,8 @@ func (w *writer) list(where string, of *Known, v powerbox.Value) (powerbox.Value
 	return powerbox.List(out...), true, nil
 }
 
-// checkTextMap refuses what is no object of strings. Readers in Go take null for the empty
-// string, and others take it for nothing.
+// checkTextMap refuses a value that is no object of strings. Readers in Go take null for
+// the empty string, and others take it for nothing.
 func checkTextMap(where string, v powerbox.Value) *Error {
 	members, ok := v.Members()
 	if !ok {
@@ -285,7 +285,7 @@ func checkTextMap(where string, v powerbox.Value) *Error {
 	return nil
 }
 
-// checkTexts refuses what is no array of strings.
+// checkTexts refuses a value that is no array of strings.
 func checkTexts(where string, v powerbox.Value) *Error {
 	elements, wrong := elementsOf(where, v, "an array of strings")
 	if wrong != nil {
@@ -320,8 +320,8 @@ func mistyped(where string, v powerbox.Value, want string) *Error {
 }
 
 // Glance looks for the id and the method of a request of JSON-RPC that is refused before
-// it is decoded. What it returns is good for an answer and for nothing else: id is nil
-// where there is none that could be given back.
+// it is decoded. Its results serve an answer and nothing else: id is nil where there is
+// none that could be given back.
 func Glance(body []byte) (id []byte, method Method) {
 	o, err := apart(body)
 	if err != nil {

@@ -12,19 +12,18 @@ type TaskRef struct {
 	Context string // "" where only the task is named
 }
 
-// Learn returns the tasks and contexts that an answer, or one event of a
-// stream, is about (ATK-18). It takes a JSON-RPC response or what is inside
-// one, of either version. It is tolerant: what it does not understand teaches
-// nothing, and what nobody learned about belongs to nobody. What stands in a
-// task's history or among the tasks of a list is not learned, since an agent
-// can quote there what it likes.
+// Learn returns the tasks and contexts that an answer, or one event of a stream, is
+// about (ATK-18). It takes a JSON-RPC response or the value inside one, of either
+// version. It is tolerant: it learns nothing from a member that it does not understand,
+// and an unlearned task has no owner. It learns nothing from a task's history or from
+// the tasks of a list, since an agent can quote there anything that it likes.
 func Learn(response []byte) []TaskRef {
 	refs, _ := Told(response)
 	return refs
 }
 
-// IsError reports whether an answer, or an event, is an error: it has a member
-// of that name itself and no result. What stands deeper was said by someone.
+// IsError reports whether an answer, or an event, is an error: it has a member of that
+// name itself and no result. A deeper member is a part of some text.
 func IsError(response []byte) bool {
 	_, wrong := ErrorCode(response)
 	return wrong
@@ -46,8 +45,8 @@ func ErrorCode(response []byte) (code int64, wrong bool) {
 	return code, true
 }
 
-// Told returns what [Learn] does, and the tasks among them that the answer says
-// have ended (SEP-22).
+// Told returns the tasks of [Learn], and those among them that the answer says have
+// ended (SEP-22).
 func Told(response []byte) (refs []TaskRef, ended []string) {
 	o, err := readObject(response)
 	if err != nil {
@@ -66,8 +65,8 @@ func Told(response []byte) (refs []TaskRef, ended []string) {
 	return refs, endedIn(o)
 }
 
-// refsOfMembers reads the form of 1.0, where the name of the one member says
-// what the value is.
+// refsOfMembers reads the form of 1.0, where the name of the one member tells the type
+// of the value.
 func refsOfMembers(o rawObject) []TaskRef {
 	var refs []TaskRef
 	for _, of := range []struct{ member, id string }{
@@ -80,8 +79,8 @@ func refsOfMembers(o rawObject) []TaskRef {
 	return refs
 }
 
-// refOfKind reads the form of 0.3, where kind says what the object is, and the
-// bare task that GetTask and CancelTask answer in both versions.
+// refOfKind reads the form of 0.3, where kind tells the type of the object, and the bare
+// task that GetTask and CancelTask answer in both versions.
 func refOfKind(o rawObject) TaskRef {
 	switch kind := o.text("kind"); {
 	case kind == "task", kind == "" && o.text("id") != "" && o.get("status") != nil:
@@ -92,12 +91,12 @@ func refOfKind(o rawObject) TaskRef {
 	return TaskRef{}
 }
 
-// FilterTasks cuts the tasks that keep refuses from the answer to ListTasks;
-// a task without id is never kept. Every other byte stays, except for totalSize,
-// which becomes the number of tasks that are left: how many there are of
-// others is nobody's business (SEP-5). A list that is null becomes an empty one, and an
-// answer without a list stays as it is.
-// An error means that the answer is not understood and must not be passed on.
+// FilterTasks cuts the tasks that keep refuses from the answer to ListTasks; a task
+// without id is never kept. Every other byte stays, except for totalSize, which becomes
+// the number of tasks that are left: a caller must not learn how many there are of
+// others (SEP-5). A list that is null becomes an empty one, and an answer without a list
+// stays as it is. An error means that the answer is not understood and must not be
+// passed on.
 func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	o, err := readObject(response)
 	if err != nil {

@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// NewLines returns a stream of server-sent events in which no line ends but where all
+// NewLines returns a stream of server-sent events in which no line ends except where all
 // readers see it end (ATK-33). Many take U+0085, U+2028 and U+2029 for the end of one,
-// as Python's splitlines does: what follows in a text that someone wrote is then an
-// event of its own. In the JSON of an event the three come as escapes, which say the
-// same. What JSON has nowhere and such readers split at, too, ends the stream.
+// as Python's splitlines does. The rest of a text that someone wrote is then an event of
+// its own. In the JSON of an event the three come as escapes, which say the same. A
+// control character that JSON has nowhere and at which such readers split, too, ends the
+// stream.
 func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from} }
 
 type lines struct {
 	from io.ReadCloser
-	tail []byte // of what came, that may begin one of the three
-	out  []byte // what is still to be read
+	tail []byte // of the bytes that came, that may begin one of the three
+	out  []byte // bytes that are still to be read
 	err  error
 	room [4 << 10]byte
 }
@@ -52,8 +53,8 @@ func odd(c byte) bool {
 	return c == 0 || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2
 }
 
-// escape returns what came with escapes. What may be the beginning of one of the three
-// is kept for later, unless nothing comes any more.
+// escape returns the bytes that came with escapes. Bytes that may begin one of the three
+// are kept for later, unless nothing comes any more.
 func (l *lines) escape(came []byte, last bool) []byte {
 	l.tail = nil
 	if !slices.ContainsFunc(came, odd) {

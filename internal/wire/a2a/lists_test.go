@@ -16,7 +16,7 @@ func numbered(n int) []string {
 	return ids
 }
 
-// Lists are read before anybody is known, so they are short.
+// Lists are read before the caller is authenticated, so they are short.
 func TestATK55_ListsAreShort(t *testing.T) {
 	attenuations, delegations := map[string]any{}, []any{}
 	for i, id := range numbered(maxList + 1) {

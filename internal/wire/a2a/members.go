@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// Members is what a call says under [ExtensionURI] in its request metadata, or
-// in the parameters of a method of the extension (SEP-10, SEP-13).
+// Members has the members of a call under [ExtensionURI] in its request metadata, or in
+// the parameters of a method of the extension (SEP-10, SEP-13).
 type Members struct {
 	Skill        string                 // skill that the message is meant for; "" when unnamed
 	Arguments    *powerbox.Value        // arguments of that skill; nil when unnamed
@@ -22,8 +22,8 @@ type Members struct {
 	Purpose      string                 // in the agent's own words
 	Ambient      bool                   // the caller declares that it acts on ambient authority (SEP-18)
 	Delegations  []Delegation           // capabilities handed over with the message
-	// ScopeToken and Links are what the authorization extension has under keys of
-	// its own (EXT-5, EXT-8), as they stand there; nil where they do not.
+	// ScopeToken and Links are the members of the authorization extension under keys of its
+	// own (EXT-5, EXT-8), as they stand there; nil where they do not.
 	ScopeToken *powerbox.Value
 	Links      *powerbox.Value
 }
@@ -35,7 +35,7 @@ const (
 	MemberLinks      = AuthorizationURI + "/delegation_chain"
 )
 
-// Attenuation narrows a capability. What is nil or zero stays as it was.
+// Attenuation narrows a capability. A nil or zero member leaves its part as it was.
 type Attenuation struct {
 	ResourceHandles []string
 	Operations      []string
@@ -53,8 +53,8 @@ var memberNames = []string{
 	"skill", "arguments", "capabilityId", "capabilities", "attenuations", "chain", "proof", "purpose", "ambient", "delegations",
 }
 
-// parseMembers reads the members of the extension. Unknown members are
-// refused (SEP-23): what a caller says about its authority is not skipped.
+// parseMembers reads the members of the extension. Unknown members are refused (SEP-23):
+// a caller's statement about its authority is not skipped.
 func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 	r := openStrict(where, v, memberNames...)
 	m := &Members{
@@ -159,8 +159,8 @@ func membersOf(params powerbox.Value) (*Members, *Error) {
 	return scopesOf(metadata, m)
 }
 
-// scopesOf finds scope token and links. What a reader that ignores letter case
-// would take for them is refused: this one would overlook it (ATK-27).
+// scopesOf finds scope token and links. A name that a reader without regard for letter
+// case would take for them is refused: this one would overlook it (ATK-27).
 func scopesOf(metadata powerbox.Value, m *Members) (*Members, *Error) {
 	members, _ := metadata.Members()
 	for _, member := range members {

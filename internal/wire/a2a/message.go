@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// Message is what a message holds, as far as authority is concerned.
+// Message has the parts of a message that concern authority.
 type Message struct {
 	HasText   bool             // a part with text, a file or a link
 	Loose     bool             // anything that is not the call of a skill: text, data without a skill, words beside the parts
@@ -25,17 +25,16 @@ var (
 	partNames          = newNames("kind", "type", "text", "file", "data", "raw", "url", "metadata", "filename", "mediaType")
 	configurationNames = newNames("acceptedOutputModes", "taskPushNotificationConfig", "pushNotificationConfig", "pushNotification", "historyLength", "returnImmediately", "blocking")
 	pushNames          = newNames("id", "taskId", "url", "token", "authentication", "tenant")
-	// The names of what comes with an event.
+	// The names of the parameters of an event.
 	authenticationNames = newNames("scheme", "schemes", "credentials")
 	configNames         = newNames("name", "pushNotificationConfig")
 	callNames           = newNames("skill", "arguments")
 )
 
-// parseMessage reads the parts of both versions and of the seed: the member
-// text, raw, url or data says what a part is in 1.0, kind in 0.3, type in the
-// seed. A part that says several things is all of them.
-// Where protobuf is spoken 0.3 wraps data once more, and has had its parts under
-// content, too.
+// parseMessage reads the parts of both versions and of the seed. The type of a part is
+// told by the member text, raw, url or data in 1.0, by kind in 0.3, and by type in the
+// seed. A part that says several things is all of them. Where protobuf is spoken 0.3
+// wraps data once more, and has had its parts under content, too.
 func (c *Call) parseMessage(v powerbox.Value) (Message, *Error) {
 	r := open("params.message", v)
 	r.join(messageNames.check("params.message", v))
@@ -154,7 +153,7 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 			m.loose(r.at("kind"))
 		}
 	}
-	if !known { // what it had is not written again, and may have been any call
+	if !known { // its contents are not written again, and may have been any call
 		m.Unread = true
 		m.loose(where)
 	}
@@ -162,8 +161,8 @@ func (m *Message) add(where string, part powerbox.Value) *Error {
 	return r.err
 }
 
-// besidePart notes what a part says beside its content, which agents hand on to models
-// and tools as they do the content.
+// besidePart notes the members of a part beside its content, which agents hand on to
+// models and tools as they do the content.
 func (m *Message) besidePart(r *objectReader) {
 	if r.text("filename") != "" {
 		m.loose(r.at("filename"))
@@ -176,7 +175,7 @@ func (m *Message) besidePart(r *objectReader) {
 	}
 }
 
-// besideParts notes what a call says beside the parts of its message: one rule for
+// besideParts notes the members of a call beside the parts of its message: one rule for
 // metadata, extensions, output modes and ids that are no ids.
 func (m *Message) besideParts(params, message *objectReader) {
 	for _, r := range []*objectReader{params, message} {

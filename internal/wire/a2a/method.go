@@ -11,8 +11,8 @@ const (
 	Version03 = "0.3"
 )
 
-// Method is what a call asks for, whichever name its protocol version has for
-// it. The zero Method is Unknown.
+// Method is the method of a call, whichever name its protocol version has for it. The
+// zero Method is Unknown.
 type Method uint8
 
 // The methods. Those from CapabilitiesRequest on belong to the capability
@@ -106,7 +106,7 @@ func (m Method) NamesTask() bool {
 	}
 }
 
-// Header is what the transport says beside the body (A2A 1.0, section 3.2.6).
+// Header has the parts of the transport beside the body (A2A 1.0, section 3.2.6).
 type Header struct {
 	Version    string   // value of A2A-Version, from the header or the query; "" when absent
 	Extensions []string // every value of A2A-Extensions and X-A2A-Extensions, commas not yet split

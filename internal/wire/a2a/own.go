@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OwnState is what a task of the gateway's own is doing, in the names of 1.0.
+// OwnState is the state of a task of the gateway's own, in the names of 1.0.
 type OwnState string
 
 // The states.
@@ -25,7 +25,7 @@ const (
 type OwnTask struct {
 	ID, Context string
 	State       OwnState
-	Text        string // what it waits for, or how it ended
+	Text        string // the reason that it waits, or how it ended
 	At          time.Time
 	ApprovalURL string    // "" once it is not open any more
 	Expires     time.Time // of the question, zero as before
@@ -39,7 +39,7 @@ type Part struct {
 	Data []byte // nil for a text
 }
 
-// Answer is what the agent behind has answered.
+// Answer is the answer of the agent.
 type Answer struct {
 	Raw   []byte // the result, as it was written
 	Task  string // its task, "" for a message
@@ -98,7 +98,7 @@ func (t OwnTask) JSON(f Form) []byte {
 	return o.bytes()
 }
 
-// ours is what the task says under the extension.
+// ours is the member of the task under the extension.
 func (t OwnTask) ours() rawObject {
 	var o rawObject
 	set := func(name, value string) {
@@ -144,8 +144,8 @@ func stateIn(s OwnState, f Form) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", "-")
 }
 
-// stateOf is stateIn backwards, for any form; "" for what is no state that a task
-// of our own can have.
+// stateOf is stateIn backwards, for any form. A name that is no state of our own tasks
+// becomes a value that equals none of them.
 func stateOf(name string) OwnState {
 	s := OwnState("TASK_STATE_" + strings.ReplaceAll(strings.ToUpper(strings.TrimPrefix(name, "TASK_STATE_")), "-", "_"))
 	if s == "TASK_STATE_CANCELLED" {
@@ -189,8 +189,8 @@ func asObject(data []byte) []byte {
 	return o.bytes()
 }
 
-// ReadAnswer reads the answer to a message in any binding's JSON form. What is an
-// error is one: its text, and false.
+// ReadAnswer reads the answer to a message in any binding's JSON form. Of an error it
+// returns the text, and false.
 func ReadAnswer(response []byte) (Answer, bool) {
 	o, err := readObject(response)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// TaskFilter is what a call of ListTasks asks for, as far as tasks of the
-// gateway's own are concerned (A2A 1.0, section 3.1.4).
+// TaskFilter is the selection of a call of ListTasks, as far as tasks of the gateway's
+// own are concerned (A2A 1.0, section 3.1.4).
 type TaskFilter struct {
 	Context   string
 	State     OwnState // "" for any
@@ -18,8 +18,8 @@ type TaskFilter struct {
 	Artifacts bool
 }
 
-// FilterOf reads what a call of ListTasks asks for. What cannot be read is left to
-// the agent to refuse, and then no task of the gateway's own is meant.
+// FilterOf reads the selection of a call of ListTasks. The agent refuses one that cannot
+// be read, and then it selects no task of the gateway's own.
 func FilterOf(c Call) (TaskFilter, bool) {
 	f := TaskFilter{Context: c.Context}
 	text := func(name string) string {

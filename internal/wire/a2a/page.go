@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Page is what an answer to ListTasks says about itself.
+// Page has the number of tasks in an answer, and its next page.
 type Page struct {
 	Tasks int    // how many it has
 	Next  string // token of the next page, "" for the last
@@ -17,7 +17,7 @@ type Page struct {
 // a token of a page stands.
 var errNoPage = errors.New("ListTasks: there is no token of a page where one was read")
 
-// PageOf reads an answer to ListTasks, or what is inside one of JSON-RPC.
+// PageOf reads an answer to ListTasks, or the result inside one of JSON-RPC.
 func PageOf(response []byte) (Page, error) {
 	o, _, err := inside(response)
 	if err != nil {
@@ -66,9 +66,9 @@ func inside(response []byte) (rawObject, int, error) {
 	return inner, o[i].start, nil
 }
 
-// WithParam puts a text among the parameters of a call of JSON-RPC, in the place
-// of the one that it has under that name and of the one under the name that the
-// field has in protobuf, or, where it has neither, under the first.
+// WithParam sets a text among the parameters of a call of JSON-RPC. It replaces the
+// value under that name and the one under the field's name in protobuf. Where there is
+// neither, it adds the text under the first name.
 func WithParam(body []byte, name, field, text string) ([]byte, error) {
 	o, err := readObject(body)
 	if err != nil {

@@ -58,8 +58,8 @@ type TaskSendParams struct {
 	Tenant       string
 }
 
-// ResourceHandle is a resource in a result: an opaque name and what a person
-// may see of it (SEP-5).
+// ResourceHandle is a resource in a result: an opaque name and the description that a
+// person may see (SEP-5).
 type ResourceHandle struct {
 	Handle      string `json:"handle"`
 	DisplayName string `json:"displayName"`
@@ -89,7 +89,7 @@ type Pending struct {
 	Interval    int       `json:"interval"` // seconds between two calls
 }
 
-// MarshalJSON writes what is empty as an empty array, never as null.
+// MarshalJSON writes an empty list as an empty array, never as null.
 func (c Capability) MarshalJSON() ([]byte, error) {
 	type plain Capability
 	c.ResourceHandles = append([]ResourceHandle{}, c.ResourceHandles...)
@@ -112,7 +112,7 @@ func (r CapabilitiesResult) MarshalJSON() ([]byte, error) {
 	return encode(map[string][]Capability{"capabilities": append([]Capability{}, r.Capabilities...)})
 }
 
-// RevokeResult is the result of revoke. Descendants end with what is revoked.
+// RevokeResult is the result of revoke. Descendants end with the revoked capability.
 type RevokeResult struct {
 	RevocationID string    `json:"revocationId"`
 	RevokedAt    time.Time `json:"revokedAt"`

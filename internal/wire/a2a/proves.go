@@ -2,8 +2,8 @@ package a2a
 
 import "github.com/powerbox-project/powerbox"
 
-// The operations that stand for what A2A itself does with a task (design,
-// section 2). No skill maps to them.
+// The operations that stand for A2A's own work on a task (design, section 2). No skill
+// maps to them.
 const (
 	OperationMessage    = "a2a.message"
 	OperationTaskRead   = "a2a.task.read"
@@ -12,9 +12,9 @@ const (
 	OperationCard       = "a2a.card"
 )
 
-// Operation is the reserved operation that a call of the method needs, beside
-// what a message names: a2a.message for messages, and for methods that only
-// configuration knows.
+// Operation is the reserved operation that a call of the method needs, beside those that
+// a message names: a2a.message for messages, and for methods that only configuration
+// knows.
 func (m Method) Operation() string {
 	switch m {
 	case GetTask, SubscribeToTask, ListTasks:
@@ -30,18 +30,17 @@ func (m Method) Operation() string {
 	}
 }
 
-// Proven is what the proof of a call must name.
+// Proven has the subjects that the proof of a call must name.
 type Proven struct {
 	Skill     string // that the call names and the agent maps; "" where it is about none
 	Operation string
 	Arguments powerbox.Value
 }
 
-// Proves works out what the proof of a call is about, as the gateway in front
-// of the agent does: the operation of the skill that is named, by the call or by
-// its URL, with its arguments, and otherwise the reserved operation for what
-// the call does with a task. operation returns what a skill maps to, "" for
-// nothing.
+// Proves derives the subject of a call's proof, as the gateway in front of the agent
+// does. It is the operation of the skill that the call or its URL names, with its
+// arguments. Without a skill it is the reserved operation for the call's work on the
+// task. operation returns the operation of a skill, "" for none.
 func (c Call) Proves(urlSkill string, operation func(skill string) string) (Proven, *Error) {
 	task := c.TaskArguments()
 	if !c.Method.IsMessage() && c.Method != SkillInvoke {

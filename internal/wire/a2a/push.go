@@ -5,9 +5,9 @@ import (
 	"errors"
 )
 
-// PushConfig is where the events of a task are posted to, and what the agent
-// shows there: the token of the draft specifications, and credentials under the
-// first of the schemes (A2A 1.0, section 4.3.3).
+// PushConfig is where the events of a task are posted to, and the secrets that the agent
+// shows there: the token of the draft specifications, and credentials under the first of
+// the schemes (A2A 1.0, section 4.3.3).
 type PushConfig struct {
 	URL         string   `json:"u"`
 	Token       string   `json:"t,omitempty"` // "" for none
@@ -15,9 +15,9 @@ type PushConfig struct {
 	Credentials string   `json:"c,omitempty"`
 }
 
-// PushOpener returns the configuration that one with a URL stands for. ours is
-// false where the URL stands for nothing but itself, and opened where it is not
-// known any more what it stood for.
+// PushOpener returns the configuration that one with a URL stands for. ours is false
+// where the URL stands for nothing but itself. opened is false where its configuration
+// is not known any more.
 type PushOpener func(url string) (c PushConfig, ours, opened bool)
 
 // pushPlaces are where calls have a configuration, from the parameters on: those
@@ -35,9 +35,8 @@ var inlinePlaces = [][]string{
 // ErrNoPush is a call without the configuration that was read from it.
 var ErrNoPush = errors.New("the call has no push configuration in a place that is known")
 
-// WithPush replaces the push configuration that a call of
-// JSON-RPC or HTTP+JSON has. Its id, its task and whatever else is in there stay;
-// so does every byte outside.
+// WithPush replaces the push configuration of a call of JSON-RPC or HTTP+JSON. Its id,
+// its task and its other members stay; so does every byte outside.
 func WithPush(body []byte, c *Call, to PushConfig) ([]byte, error) {
 	var root []string
 	if c.Binding == JSONRPC {
@@ -113,9 +112,9 @@ func editAt(raw []byte, path []string, change func(*rawObject) bool) (out []byte
 // under a name.
 const maxPushDepth = 6
 
-// RestorePush has an answer about push configurations, or what is inside one of
-// JSON-RPC, show what was set by the caller. Of a configuration that cannot be
-// opened the secrets are cut out. Every byte outside stays.
+// RestorePush changes an answer about push configurations, or the result inside one of
+// JSON-RPC, so that it shows the values that the caller set. Of a configuration that
+// cannot be opened the secrets are cut out. Every byte outside stays.
 func RestorePush(response []byte, open PushOpener) ([]byte, error) {
 	out, _, err := restorePush(response, open, 0)
 	return out, err

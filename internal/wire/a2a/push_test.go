@@ -51,7 +51,8 @@ func TestATK17_AnotherAddressInTheSamePlace(t *testing.T) {
 	}
 }
 
-// The caller sees what it has set, and nobody sees what cannot be opened.
+// The caller sees its own settings, and secrets that cannot be opened are shown to no
+// caller.
 func TestATK17_TheAnswerShowsTheCallersOwn(t *testing.T) {
 	open := func(url string) (PushConfig, bool, bool) {
 		sealed, ours := strings.CutPrefix(url, "https://gateway/")

@@ -27,8 +27,8 @@ type rawObject []rawMember
 
 var errWantObject = errors.New("want an object")
 
-// readObject takes an object apart. Duplicate names and what is not I-JSON are
-// refused at every level.
+// readObject splits an object into its members. Duplicate names and texts outside I-JSON
+// are refused at every level.
 func readObject(raw []byte) (rawObject, error) {
 	d := decoderOf(raw)
 	defer done(d)
@@ -63,7 +63,7 @@ func readObject(raw []byte) (rawObject, error) {
 	return o, err
 }
 
-// decoders are kept for what they have allocated.
+// decoders are kept for their allocated buffers.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // decoderOf returns a decoder of bytes, for [done].
@@ -73,15 +73,15 @@ func decoderOf(raw []byte) *jsontext.Decoder {
 	return d
 }
 
-// done gives a decoder back, which keeps nothing of what it has read.
+// done gives a decoder back, which keeps no bytes that it has read.
 func done(d *jsontext.Decoder) {
 	d.Reset(new(bytes.Buffer))
 	decoders.Put(d)
 }
 
-// apart is readObject for bytes that are known to be JSON without duplicate
-// names, since a strict decoder has read them: it looks for the ends of members
-// and checks nothing. What it makes of anything else means nothing.
+// apart is readObject for bytes that are known to be JSON without duplicate names, since
+// a strict decoder has read them. It looks for the ends of members and checks nothing.
+// Its result for any other bytes means nothing.
 func apart(raw []byte) (rawObject, error) {
 	at := skipSpace(raw, 0)
 	if at == len(raw) || raw[at] != '{' {
@@ -159,7 +159,7 @@ func endOfText(raw []byte, at int) int {
 		if escape < 0 {
 			return end
 		}
-		if at += escape + 2; at > end { // what is escaped ends nothing
+		if at += escape + 2; at > end { // an escaped character ends nothing
 			end = indexFrom(raw, at, '"')
 		}
 	}
@@ -186,7 +186,7 @@ func endsScalar(c byte) bool {
 	return false
 }
 
-// readArray takes an array apart.
+// readArray splits an array into its elements.
 func readArray(raw []byte) ([][]byte, error) {
 	d := decoderOf(raw)
 	defer done(d)
@@ -301,7 +301,7 @@ func writeArray(elements [][]byte) []byte {
 
 // quote writes a JSON string. Anything that is not UTF-8 is replaced.
 func quote(s string) []byte {
-	b, _ := jsontext.AppendQuote(nil, s) // its only error is about UTF-8, which it has mended
+	b, _ := jsontext.AppendQuote(nil, s) // its only error is about UTF-8, which it has replaced
 	return b
 }
 

@@ -80,7 +80,7 @@ func (r *objectReader) required(name string) string {
 	return s
 }
 
-// maxWords bounds what continues record in a caller's own words: it is recorded
+// maxWords bounds a text in a caller's own words that stays on record: it is recorded
 // whole or refused, never cut (ATK-4).
 const maxWords = 4096
 
@@ -92,8 +92,8 @@ func (r *objectReader) bounded(s, name string) string {
 	return s
 }
 
-// maxList bounds what a call can list. Nobody has been authenticated when it is
-// read, so a long list must not cost more than a short one (ATK-55).
+// maxList bounds the length of a list in a call. It is read before the caller is
+// authenticated, so a long list must not cost more than a short one (ATK-55).
 const maxList = 256
 
 // short reports whether a list is within [maxList], and refuses it otherwise.

@@ -13,9 +13,9 @@ const (
 	MemberOutcomeReceipt = ExtensionURI + "/outcome-receipt"
 )
 
-// WithMetadata puts a member into the metadata of an answer, or of an event: of the task,
-// message or update that it holds, and in MCP into _meta of the result. Every other byte
-// stays. What holds nothing of these is returned as it is, with false.
+// WithMetadata puts a member into the metadata of an answer, or of an event: of the
+// task, message or update that it holds, and in MCP into _meta of the result. Every
+// other byte stays. An answer without any of these is returned as it is, with false.
 func WithMetadata(b Binding, answer []byte, name string, value []byte) ([]byte, bool, error) {
 	at, holder := 0, "metadata"
 	o, err := readObject(answer)

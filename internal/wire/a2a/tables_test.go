@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is decided on is the one thing that is named.
+// The decision is about the one thing that is named.
 func TestSEP10_Naming(t *testing.T) {
 	type namingCase struct {
 		Name, URL, Want, Error string

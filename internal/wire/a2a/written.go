@@ -89,9 +89,9 @@ var (
 	)
 )
 
-// params returns the allowlist of a method's parameters, nil for a method that is
+// params returns the allowlist of a method's parameters. It is nil for a method that is
 // passed whole: one that only configuration knows, and those of the extension, whose
-// decoder refuses what it does not know.
+// decoder refuses unknown members.
 func (m Method) params(b Binding) *Known {
 	if b != JSONRPC && (m == SendMessage || m == SendStreamingMessage) {
 		return knownSendProto
@@ -113,8 +113,8 @@ var envelopes = func() map[Method]*Known {
 	return all
 }()
 
-// rewrite brings a request of JSON-RPC to what the agent gets, and has the call read from
-// that: what no rule knows is left out or refused.
+// rewrite makes the request of JSON-RPC that the agent gets, and has the call read from
+// that: members that no rule knows are left out or refused.
 func (c *Call) rewrite(request powerbox.Value) *Error {
 	w, wrong := envelopes[c.Method].Write("", request)
 	if wrong != nil {
@@ -128,7 +128,7 @@ func (c *Call) rewrite(request powerbox.Value) *Error {
 	return nil
 }
 
-// rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was taken apart
+// rewriteHTTP is rewrite for HTTP+JSON: path, query and body. The path was split
 // before.
 func (c *Call) rewriteHTTP(r HTTPRequest, segments []string, body powerbox.Value) (wrong *Error) {
 	parts := make([]string, len(segments))

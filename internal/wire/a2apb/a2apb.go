@@ -96,9 +96,9 @@ func Decode(path string, message []byte, header a2a.Header, limits powerbox.Limi
 	return a2a.DecodeGRPC(request, header, limits)
 }
 
-// written is the message of a request written again from what was read: fields that the
-// service does not define are gone at every level, and each singular field occurs once.
-// Readers differ in which copy of a repeated one they take.
+// written is the message of a request written again from the fields that were read.
+// Fields that the service does not define are gone at every level, and each singular
+// field occurs once. Readers differ in which copy of a repeated one they take.
 func written(m protoreflect.Message) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())
 }
@@ -110,8 +110,8 @@ const maxGrowth = 2
 // maxNesting is how deep messages nest.
 const maxNesting = 100
 
-// readRequest reads what a caller sent, within bounds and without unknown fields,
-// which protobuf says are ignored. limits bound the fields and the JSON form further where
+// readRequest reads a caller's request, within bounds and without unknown fields, which
+// protobuf says are ignored. limits bound the fields and the JSON form further where
 // they are not 0.
 func readRequest(t protoreflect.MessageType, message []byte, limits powerbox.Limits) (protoreflect.Message, error) {
 	if err := bounded(t.Descriptor(), message, limits); err != nil {
@@ -205,8 +205,8 @@ func keptTask(field []byte, kind protowire.Type, of protoreflect.FieldDescriptor
 	return ref.Task != "" && keep(ref), nil
 }
 
-// RewriteCard does to the card in an answer, in its JSON form, what rewrite
-// does. Fields that are not in the definition of a card stay.
+// RewriteCard changes the card in an answer, in its JSON form, as rewrite does. Fields
+// that are not in the definition of a card stay.
 func RewriteCard(path string, message []byte, rewrite func(card []byte) ([]byte, error)) ([]byte, error) {
 	r, err := find(path)
 	if err != nil || r.method != a2a.GetExtendedCard {

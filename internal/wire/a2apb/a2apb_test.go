@@ -132,7 +132,7 @@ func TestSetStatus(t *testing.T) {
 	}
 }
 
-// What is decoded is what protobuf's own reader finds in the same bytes.
+// The decoder finds the same values as protobuf's own reader in the same bytes.
 func FuzzDecode(f *testing.F) {
 	paths := []string{Service1 + "SendMessage", Service03 + "SendMessage", Service1 + "GetTask", Service03 + "GetTask", Service1 + "CancelTask", Service1 + "SendStreamingMessage"}
 	f.Add(uint8(0), message(f, &v1.SendMessageRequest{}, callV1))

@@ -23,7 +23,7 @@ const maxElements = 256
 // errTooLarge is a request beyond the bounds of fields, elements or the length of its JSON form.
 var errTooLarge = errors.New("the message is too large")
 
-// scan is what a request may still have.
+// scan counts the fields and bytes that a request may still have.
 type scan struct {
 	most, left int
 	text       int // bytes that its texts have in JSON, at least; more than there may be refuses

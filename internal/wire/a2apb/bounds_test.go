@@ -110,7 +110,7 @@ func TestATK55_JSONFormIsBoundedBeforeItIsWritten(t *testing.T) {
 	}
 }
 
-// What is written again has each singular field once and nothing that is unknown.
+// A message that is written again has each singular field once and no unknown field.
 func TestATK56_WrittenIsWhatWasParsed(t *testing.T) {
 	id := func(text string) []byte { return field(1, []byte(text)) } // of a message: message_id
 	unknown := field(9999, []byte("junk"))

@@ -17,8 +17,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// prefix is the length of what stands before every message: a flag for
-// compression and the message's length (gRPC over HTTP/2, Length-Prefixed-Message).
+// prefix is the length of the bytes before every message: a flag for compression and the
+// message's length (gRPC over HTTP/2, Length-Prefixed-Message).
 const prefix = 5
 
 // Errors of frames.
@@ -114,8 +114,8 @@ func (f *Frames) begin() bool {
 	return true
 }
 
-// Close exists for the likeness to [a2a.Frames]: what a stream ended in before
-// it was whole is no message.
+// Close exists for the likeness to [a2a.Frames]: an unfinished end of a stream is no
+// message.
 func (f *Frames) Close() {}
 
 // SetStatus writes a denial as the status of an answer, into headers or

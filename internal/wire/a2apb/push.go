@@ -91,8 +91,8 @@ func textOf(m protoreflect.Message, name protoreflect.Name) string {
 	return m.Get(d).String()
 }
 
-// setPush writes a configuration; without all what the message does not have is
-// left out.
+// setPush writes a configuration; without all it leaves out the fields that the message
+// does not have.
 func setPush(m protoreflect.Message, c a2a.PushConfig, all bool) {
 	set := func(m protoreflect.Message, name protoreflect.Name, text string) {
 		d := m.Descriptor().Fields().ByName(name)

@@ -16,14 +16,14 @@ const (
 	opEq    = "eq" // of other documents than the specification (AAP-G6)
 )
 
-// Options are what an operator of the server chose about constraints.
+// Options are an operator's choices about constraints.
 type Options struct {
 	// Eq takes {"eq": value} for an exact value, as some clients write it. Off, it
 	// is an unknown operator.
 	Eq bool
 }
 
-// What the constraints of one grant may have (ATK-55): as many input fields as a token
+// The bounds of the constraints of one grant (ATK-55): as many input fields as a token
 // may have arguments, and values in a list that a person can still be shown.
 const (
 	maxFields = 64
@@ -143,8 +143,8 @@ func (o Options) field(m powerbox.Member) (powerbox.Field, error) {
 	return f, nil
 }
 
-// Constraints returns a shape in the protocol's form, null for one that
-// constrains nothing: what [Options.ParseConstraints] reads, met with others of
+// Constraints returns a shape in the protocol's form, null for one that constrains
+// nothing. The shape is one that [Options.ParseConstraints] reads, met with others of
 // its kind. It returns false for a shape that the form cannot say.
 func Constraints(s powerbox.Shape) (powerbox.Value, bool) {
 	if s.Rest() != powerbox.RestAny {
@@ -201,8 +201,8 @@ func constraint(c powerbox.Constraint) (powerbox.Value, bool) {
 	return v, len(members) == len(ms) // each operator once
 }
 
-// Violations returns the arguments that a shape does not admit, with what it
-// admits. What is missing is null.
+// Violations returns the arguments that a shape does not admit, each with the values
+// that it admits. A missing one is null.
 func Violations(s powerbox.Shape, arguments powerbox.Value) []Violation {
 	var out []Violation
 	for _, f := range s.Fields() {

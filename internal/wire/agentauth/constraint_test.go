@@ -55,7 +55,7 @@ func TestAAPG1_Constraints(t *testing.T) {
 	}
 }
 
-// TestAAPG4_ConstraintsThatAreNone: what is not understood refuses.
+// TestAAPG4_ConstraintsThatAreNone: a constraint that is not understood refuses.
 func TestAAPG4_ConstraintsThatAreNone(t *testing.T) {
 	for constraints, want := range map[string]agentauth.Code{
 		`{"a":{"maximum":1}}`: agentauth.CodeUnknownOperator, `{"a":{"const":1}}`: agentauth.CodeUnknownOperator, `{"a":{"eq":1}}`: agentauth.CodeUnknownOperator,

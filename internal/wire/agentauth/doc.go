@@ -2,9 +2,9 @@
 // names, constraints, tokens of hosts and agents, documents and errors. It holds
 // no state and knows no HTTP.
 //
-// Its laws: constraints are a codec onto the algebra, where they are decided and
-// met; an unknown operator refuses; the key decides the algorithm; what a token
-// says is believed only after its signature.
+// Its laws: constraints are a codec onto the algebra, where they are decided and met; an
+// unknown operator refuses; the key decides the algorithm; claims of a token are
+// believed only after its signature.
 package agentauth
 
 // Version is the version of the protocol that is spoken here.

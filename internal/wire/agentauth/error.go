@@ -39,7 +39,7 @@ const (
 	CodeMethod             Code = "method_not_allowed"
 	CodeAgentExists        Code = "agent_exists"
 	CodeAlreadyGranted     Code = "already_granted"
-	CodeChanged            Code = "request_changed" // to people: what they judged is not what is asked
+	CodeChanged            Code = "request_changed" // to people: the request differs from the one that they judged
 	CodeRateLimited        Code = "rate_limited"
 	CodeInvitation         Code = "enrollment_token_invalid"
 	CodeInternal           Code = "internal_error"
@@ -56,7 +56,7 @@ var status = map[Code]int{
 	CodeMethod:      http.StatusMethodNotAllowed,
 	CodeAgentExists: http.StatusConflict, CodeAlreadyGranted: http.StatusConflict, CodeChanged: http.StatusConflict,
 	CodeRateLimited: http.StatusTooManyRequests, CodeInternal: http.StatusInternalServerError, CodeUnavailable: http.StatusServiceUnavailable,
-	CodeUnrecorded: http.StatusInternalServerError, // what was made must not be repeated unasked, as 503 would invite to
+	CodeUnrecorded: http.StatusInternalServerError, // an executed call must not be repeated unasked, as 503 would invite to
 }
 
 // Error is an answer that says no. It is [powerbox.ErrDenied] where it is a

@@ -98,8 +98,8 @@ func admits(constraints, args powerbox.Value) bool {
 	return true
 }
 
-// No text is a token of both kinds, and what is read as one says what any reader of
-// its claims finds (ATK-13, ATK-27).
+// No text is a token of both kinds, and a token has the same claims for every reader
+// (ATK-13, ATK-27).
 func FuzzToken(f *testing.F) {
 	part := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	for _, head := range []string{`{"alg":"EdDSA","typ":"host+jwt"}`, `{"alg":"EdDSA","typ":"agent+jwt","kid":"a"}`, `{"alg":"none","typ":"host+jwt"}`, `{"typ":"host+jwt","typ":"agent+jwt","alg":"EdDSA"}`} {

@@ -209,9 +209,9 @@ func (t *Token) Verify(key Key) error {
 	return nil
 }
 
-// CheckTimes checks when the token is good: it was signed before now and after
-// the server began to remember what was used, lives no longer than it may, and
-// has not ended (AAP-H6, AAP-T2).
+// CheckTimes checks when the token is good: it was signed before now and after the
+// server began to remember used tokens, lives no longer than it may, and has not ended
+// (AAP-H6, AAP-T2).
 func (t *Token) CheckTimes(now, began time.Time) error {
 	switch {
 	case t.IssuedAt.After(now.Add(Skew)):

@@ -43,8 +43,9 @@ func Plain(s string, longest int) string {
 // to see.
 const blankPattern = '\u2800'
 
-// Unseen reports whether a character shows nothing of its own where others are read: what
-// turns the direction or joins, and letters and marks that are left blank (ATK-37, ATK-49).
+// Unseen reports whether a character shows nothing of its own where others are read: one
+// that turns the direction or joins, and letters and marks that are left blank (ATK-37,
+// ATK-49).
 func Unseen(r rune) bool {
 	return r == blankPattern || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

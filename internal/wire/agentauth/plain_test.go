@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPA8_PlainWords takes from words of agents what is not to be seen and what reaches into
-// the lines around them, and leaves letters with their marks as they are.
+// TestAAPA8_PlainWords removes from words of agents the characters that are invisible or
+// reach into the lines around them, and leaves letters with their marks as they are.
 func TestAAPA8_PlainWords(t *testing.T) {
 	for given, want := range map[string]string{
 		"Caf\u00e9 e\u0301\u0323": "Caf\u00e9 e\u0301\u0323", "\u0928\u092e\u0938\u094d\u0924\u0947": "\u0928\u092e\u0938\u094d\u0924\u0947", "a\u3164b\u115f\uffa0c\u2800d\u034fe\ufe0f\U000e0101": "abcde",

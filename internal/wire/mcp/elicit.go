@@ -12,10 +12,11 @@ import (
 // the server.
 const AskApproval = "powerbox_approval"
 
-// Accepted is what a client says whose user agreed to open the page.
+// Accepted is the answer of a client whose user agreed to open the page.
 const Accepted = "accept"
 
-// metaCapabilities is where a request of revision 2026-07-28 says what its client can do.
+// metaCapabilities is where a request of revision 2026-07-28 lists the abilities of its
+// client.
 const metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 
 // sendsToURLs reports whether a client declares that it sends its user to URLs: with each

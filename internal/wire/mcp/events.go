@@ -18,15 +18,15 @@ type Events struct {
 	begun bool   // a line was read
 	event []byte // as it came
 	data  []byte
-	out   []byte // what is still to be read
+	out   []byte // bytes that are still to be read
 	err   error
 }
 
-// NewEvents returns the stream with its events judged: judge is called with the
-// data of every event that has any, and returns what stands in its place, nil for
-// the event as it came, and whether it passes at all. An event that is longer than
-// limit, or has line ends that readers take differently, ends the stream with an
-// error, and so does an error of judge.
+// NewEvents returns the stream with its events judged. judge is called with the data of
+// every event that has any. It returns the data that replaces it, nil for the event as
+// it came, and whether the event passes at all. An event that is longer than limit, or
+// has line ends that readers take differently, ends the stream with an error, and so
+// does an error of judge.
 func NewEvents(from io.ReadCloser, limit int, judge func(data []byte) (instead []byte, pass bool, err error)) *Events {
 	return &Events{lines: bufio.NewReaderSize(from, 32<<10), from: from, limit: limit, judge: judge}
 }
@@ -84,8 +84,8 @@ func (e *Events) next() error {
 }
 
 // unmarked is a line without a mark of byte order, which the first of a stream may begin
-// with. To most readers a later one with a mark is none of their fields, so that what
-// they read of the event would be another text than what is judged.
+// with. Most readers take a later line with a mark for none of their fields, so they
+// would read another text of the event than the judged one.
 func (e *Events) unmarked(line []byte, err error) ([]byte, error) {
 	rest, marked := bytes.CutPrefix(line, mark)
 	if marked && e.begun {
@@ -97,7 +97,7 @@ func (e *Events) unmarked(line []byte, err error) ([]byte, error) {
 
 var mark = []byte("\uFEFF")
 
-// dataOf returns what a line adds to the data of its event.
+// dataOf returns the text that a line adds to the data of its event.
 func dataOf(line []byte) (value []byte, ok bool) {
 	value, ok = bytes.CutPrefix(line, []byte("data"))
 	if !ok || len(value) > 0 && value[0] != ':' {

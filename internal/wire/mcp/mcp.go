@@ -1,6 +1,6 @@
-// Package mcp reads what goes between clients and servers of the Model Context
-// Protocol over Streamable HTTP (revisions 2025-03-26 to 2026-07-28), as bytes: what
-// a client sends, strictly, so that it can be decided on, and the events that a
+// Package mcp reads the messages between clients and servers of the Model Context
+// Protocol over Streamable HTTP (revisions 2025-03-26 to 2026-07-28), as bytes. It reads
+// a client's messages strictly, so that they can be decided on, and the events that a
 // server answers with. It has no client and no server.
 package mcp
 
@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind uint8
 
 // The kinds of messages (JSON-RPC 2.0, sections 4 and 5).
@@ -23,7 +23,7 @@ const (
 	Response // of a client to a request of the server
 )
 
-// What a method needs.
+// The needs of a method.
 type need uint8
 
 const (
@@ -46,7 +46,7 @@ type method struct {
 	asks   bool // its result may ask something of the client, which calls it again
 }
 
-// List is an answer that names what can be asked for.
+// List is an answer that names things that a client can ask for.
 type List struct {
 	Member string // of the result, an array
 	Name   string // of its elements, by which they are asked for
@@ -105,8 +105,8 @@ func AllLists() []List {
 // ServerRequests are the methods that a server can call at its client.
 var ServerRequests = []string{"elicitation/create", "ping", "roots/list", "sampling/createMessage"}
 
-// Known returns a method's name where it is in a table, and Unknown otherwise, so
-// that strangers cannot make up names of what is counted.
+// Known returns a method's name where it is in a table, and Unknown otherwise, so that
+// strangers cannot make up names in the counters.
 func Known(name string) string {
 	if _, ok := methods[name]; ok {
 		return name
@@ -114,7 +114,7 @@ func Known(name string) string {
 	return "Unknown"
 }
 
-// Message is what a client sends.
+// Message is a message of a client.
 type Message struct {
 	Kind      Kind
 	Method    string         // "" in a Response
@@ -123,9 +123,9 @@ type Message struct {
 	Arguments powerbox.Value // of the tool, or of a method that is ruled: an object
 	Revision  string         // that it says itself, or a header where it need not; "" where none does
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
-	Answers   bool           // it has answers to what the server wanted to know
+	Answers   bool           // it has answers to questions of the server
 	State     bool           // it has a state that the server gave
-	Approval  string         // what the client says of [AskApproval], "" where it says nothing
+	Approval  string         // the client's word on [AskApproval], "" where it says nothing
 	URLs      bool           // its client sends people to URLs (elicitation, mode url)
 	Resources []string       // URIs of those whose changes it wants to be told of
 	Dropped   []string       // members that were left out of it, or renamed; 16 at most
@@ -133,8 +133,8 @@ type Message struct {
 	sent powerbox.Value // see Body
 }
 
-// method is what is known of the message's method in its revision, the zero value
-// where that has none of the name.
+// method is the entry of the message's method in its revision, the zero value where that
+// has none of the name.
 func (m Message) method() method {
 	is := methods[m.Method]
 	if is.era == stateless && !m.Stateless() || is.era == inSessions && m.Stateless() {
@@ -158,12 +158,12 @@ func (m Message) Listens() bool { return m.method().need == listens }
 // MayAsk reports whether the answer to the message may ask something of the client.
 func (m Message) MayAsk() bool { return m.Stateless() && m.method().asks }
 
-// Lists returns what the answer to the message lists, nil where it lists nothing.
+// Lists returns the list in the answer to the message, nil where it has none.
 func (m Message) Lists() *List { return m.method().lists }
 
 // Decode reads one message. Batches, which revision 2025-03-26 had, are refused
-// (ATK-28), and so is what readers read differently: names twice, or in another
-// case (ATK-27), and parameters of a tool call that this package does not know.
+// (ATK-28). So are texts that readers read differently: names twice, or in another case
+// (ATK-27), and parameters of a tool call that this package does not know.
 func Decode(body []byte, limits powerbox.Limits) (Message, *a2a.Error) {
 	var m Message
 	v, err := powerbox.DecodeValue(body, limits)
@@ -201,7 +201,7 @@ func (m *Message) read(v powerbox.Value) *a2a.Error {
 	return m.params(params)
 }
 
-// about reads what a message says of itself beside what is decided on.
+// about reads the members of a message that describe it and are not decided on.
 func (m *Message) about(params powerbox.Value) *a2a.Error {
 	meta, _ := params.Get("_meta")
 	if revision, said := meta.Get(metaVersion); said {
@@ -264,8 +264,8 @@ func (m *Message) envelope(v powerbox.Value) *a2a.Error {
 	return m.kindOf()
 }
 
-// kindOf refuses a request that is sent as a notification, which would run without
-// an answer, and so without a decision that anybody sees, and the reverse.
+// kindOf refuses a request that is sent as a notification, and the reverse. Such a
+// request would run without an answer, and so without a decision that the client sees.
 func (m *Message) kindOf() *a2a.Error {
 	if m.Kind == Response {
 		return nil
@@ -323,7 +323,7 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 	return nil
 }
 
-// asksNothing refuses an answer to the server, and what it wants to have again, with a
+// asksNothing refuses an answer to the server, and a state to give back to it, with a
 // request whose result cannot have asked for it.
 func (m *Message) asksNothing(params powerbox.Value) *a2a.Error {
 	for _, name := range []string{paramResponses, paramState} {

@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// maxHeaders is how many headers may say again what a message says. Nobody has been
-// authenticated when they are compared, perhaps (ATK-55).
+// maxHeaders is how many headers may repeat parts of a message. They may be compared
+// before the caller is authenticated (ATK-55).
 const maxHeaders = 64
 
 // mirrors are the arguments of a tool that headers can say, by name and value and by
@@ -16,8 +16,8 @@ const maxHeaders = 64
 // arguments there are.
 type mirrors map[mirror]bool
 
-// mirror is one value under a name as headers have it, "" for any name. The zero
-// value of what it holds stands for the name alone.
+// mirror is one value under a name as headers have it, "" for any name. A mirror without
+// a value stands for the name alone.
 type mirror struct {
 	name   string
 	kind   powerbox.Kind

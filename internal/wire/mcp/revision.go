@@ -47,7 +47,7 @@ const (
 	HeaderVersion = "Mcp-Protocol-Version"
 )
 
-// Those of revision 2026-07-28 that say again what the body says, in lower case.
+// Those of revision 2026-07-28 that repeat parts of the body, in lower case.
 const (
 	headerMethod = "mcp-method"
 	headerName   = "mcp-name"
@@ -87,8 +87,8 @@ func Unsupported(id []byte, requested, message string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s,"data":%s}}`, id, CodeRevision, powerbox.String(message), data)
 }
 
-// again reads a parameter with which a call comes again. What it says is the server's
-// to judge: the state is text that nobody else can read.
+// again reads a parameter with which a call comes again. The server judges its contents:
+// the state is text that only the server can read.
 func (m *Message) again(p powerbox.Member) *a2a.Error {
 	if p.Name == paramState {
 		if _, ok := p.Value.Text(); !ok {
@@ -105,7 +105,7 @@ func (m *Message) again(p powerbox.Member) *a2a.Error {
 	return nil
 }
 
-// listens reads what a client wants to be told of: changes of lists, which are for
+// listens reads the events that a client subscribes to: changes of lists, which are for
 // anyone who may talk to the server, and of resources.
 func (m *Message) listens(params powerbox.Value) *a2a.Error {
 	if wrong := only(params, "params", "_meta", "notifications"); wrong != nil {
@@ -217,7 +217,7 @@ func (m *Message) checkRevision(said []string) *a2a.Error {
 	return m.mismatch("%s says another revision than %s of the message, or only one of the two is there", HeaderVersion, metaVersion)
 }
 
-// says reports whether the message says what a header says again. The index of its
+// says reports whether the message has the value that a header repeats. The index of its
 // arguments is made once, for the first header that needs it.
 func (m *Message) says(header, value string, args *mirrors) bool {
 	value, ok := plain(value)
@@ -239,7 +239,8 @@ func (m *Message) says(header, value string, args *mirrors) bool {
 	}
 }
 
-// Headers are what a client of the message's revision says again, by name.
+// Headers are the values that a client of the message's revision repeats in headers, by
+// name.
 func (m *Message) Headers() map[string]string {
 	if !m.Stateless() {
 		return nil
@@ -262,12 +263,12 @@ func encoded(text string) string {
 
 type callerKey struct{}
 
-// WithCaller says whose request it is to what keeps callers apart by itself.
+// WithCaller names the caller of a request, for code that keeps callers separate.
 func WithCaller(ctx context.Context, caller string) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }
 
-// CallerOf is whose request it is, "" where nobody said so.
+// CallerOf returns the caller of a request, "" where none was set.
 func CallerOf(ctx context.Context) string {
 	caller, _ := ctx.Value(callerKey{}).(string)
 	return caller
@@ -275,13 +276,13 @@ func CallerOf(ctx context.Context) string {
 
 type clientKey struct{}
 
-// WithClient says by what client a request is counted, in sessions too: by a name that is
-// not free to make, as holders and capabilities are.
+// WithClient names the client by which a request is counted, in sessions too: by a name
+// that is not free to make, as holders and capabilities are.
 func WithClient(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// ClientOf is by what client a request is counted.
+// ClientOf is the client by which a request is counted.
 func ClientOf(ctx context.Context) string {
 	client, _ := ctx.Value(clientKey{}).(string)
 	return client

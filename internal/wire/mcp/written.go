@@ -5,12 +5,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// The members of what clients send, of every revision that is read (MCP 2026-07-28 and
-// before, schema). Anything that is not listed is left out, as the schema has receivers ignore
-// it; members that are decided on are refused before, by name.
+// The members of clients' messages, of every revision that is read (MCP 2026-07-28 and
+// before, schema). Anything that is not listed is left out, as the schema has receivers
+// ignore it; members that are decided on are refused before, by name.
 var (
-	// What _meta carries for a server: how a request is followed, and what revision
-	// 2026-07-28 has there instead of initialize.
+	// The contents of _meta for a server: how a request is followed, and the members that
+	// revision 2026-07-28 has there instead of initialize.
 	knownMeta = a2a.NewKnown(
 		a2a.KnownMember{Name: "progressToken", Is: a2a.IsScalar},
 		a2a.KnownMember{Name: metaVersion},
@@ -65,7 +65,7 @@ func envelope(params a2a.KnownMember) *a2a.Known {
 	return k
 }
 
-// rewrite brings a message to what the server gets, and returns the message that was read
+// rewrite makes the message that the server gets, and returns the message that was read
 // from that.
 func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	known, ok := envelopes[m.Method]
@@ -80,8 +80,9 @@ func (m Message) rewrite(v powerbox.Value) (Message, *a2a.Error) {
 	return written, written.read(w.Value)
 }
 
-// Body is the message as it was read from, written again, so that every reader takes it
-// for the same; nil for what was not read from a body, such as the request for events.
+// Body is the message as it was read, written again, so that every reader takes it for
+// the same. It is nil for a message that was not read from a body, such as the request
+// for events.
 func (m Message) Body() []byte {
 	if m.sent.Kind() == powerbox.KindNull {
 		return nil

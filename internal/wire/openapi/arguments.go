@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// arguments collects what an operation takes.
+// arguments collects the arguments of an operation.
 type arguments struct {
 	schemas
 	properties []powerbox.Member

@@ -1,6 +1,6 @@
-// Package openapi reads an OpenAPI 3 document as what an Agent Auth provider can
-// offer: each operation as one capability, with the JSON Schema of its arguments and
-// the place that each argument has in the request.
+// Package openapi reads an OpenAPI 3 document as the offer of an Agent Auth provider.
+// Each operation is one capability, with the JSON Schema of its arguments and the place
+// that each argument has in the request.
 //
 // Its laws: an operation whose request cannot be made exactly is left out, with the
 // reason, and never guessed at; nothing outside of the document is fetched; every

@@ -47,7 +47,7 @@ func TestAAPC9_LeftOut(t *testing.T) {
 	}
 }
 
-// TestAAPC9_Arguments: names, places and schemas of what is offered.
+// TestAAPC9_Arguments: names, places and schemas of the offered arguments.
 func TestAAPC9_Arguments(t *testing.T) {
 	out := described(t, "  /pets/{petId}:\n    post:\n      operationId: HTTPGetPet2Now\n      parameters: [{name: petId, in: path, schema: {$ref: '#/components/schemas/Id'}, description: Which}]\n"+
 		"      requestBody: {required: true, content: {application/json: {schema: {$ref: '#/components/schemas/Pet'}}}}\n",

@@ -28,7 +28,7 @@ type Operation struct {
 // LeftOut is an operation that is not offered, and why.
 type LeftOut struct{ Operation, Why string }
 
-// Interface is what a document describes.
+// Interface is the interface that a document describes.
 type Interface struct {
 	Title      string
 	Base       string
@@ -36,7 +36,7 @@ type Interface struct {
 	Left       []LeftOut
 }
 
-// maxOperations bounds what is made of one document.
+// maxOperations bounds the operations of one document.
 const maxOperations = 1000
 
 // document is a document whose references can be followed.
@@ -57,7 +57,7 @@ func (d document) resolve(ref string) (powerbox.Value, error) {
 	return v, nil
 }
 
-// followed is a thing, or what it refers to.
+// followed is a value, or the one that it refers to.
 func (d document) followed(v powerbox.Value) (powerbox.Value, error) {
 	for range 16 {
 		ref, ok := text(v, "$ref")
@@ -216,7 +216,7 @@ func describe(op powerbox.Value, method, path string) string {
 // longest bounds a description, in characters.
 const longest = 200
 
-// Sentence is the first paragraph of a text on one line, without what cannot be seen.
+// Sentence is the first paragraph of a text on one line, without invisible characters.
 func Sentence(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n\n")
 	s = strings.Map(func(r rune) rune {

@@ -16,7 +16,7 @@ const (
 	maxNodes = 1 << 20
 )
 
-// Read reads a document, JSON or YAML. Errors say what is wrong with it.
+// Read reads a document, JSON or YAML. Errors name the mistake in it.
 func Read(data []byte) (powerbox.Value, error) {
 	if len(data) > MaxBytes {
 		return powerbox.Value{}, fmt.Errorf("openapi: the document has %d bytes; want at most %d", len(data), MaxBytes)
@@ -35,7 +35,7 @@ func Read(data []byte) (powerbox.Value, error) {
 	return r.value(root.Content[0], maxDepth)
 }
 
-// reader makes values of YAML, with bounds on what aliases unfold to.
+// reader makes values of YAML, with bounds on the values that aliases unfold to.
 type reader struct{ nodes int }
 
 func (r *reader) value(n *yaml.Node, depth int) (powerbox.Value, error) {
@@ -82,7 +82,7 @@ func (r *reader) mapping(n *yaml.Node, depth int) (powerbox.Value, error) {
 	return powerbox.Object(out...), nil
 }
 
-// scalar is a scalar as JSON has it; what JSON has no form for is a text.
+// scalar is a scalar as JSON has it; one without a form in JSON is a text.
 func scalar(n *yaml.Node) powerbox.Value {
 	switch n.Tag {
 	case "!!null":

@@ -22,9 +22,9 @@ var dropped = []string{"example", "examples", "xml", "externalDocs", "discrimina
 // asIs are members of a schema whose values are no schemas.
 var asIs = []string{"enum", "const", "default", "required", "type", "pattern", "format", "title", "description"}
 
-// convert makes a schema one of JSON Schema 2020-12: references go to the schema's own
-// definitions, and what OpenAPI 3.0 has otherwise (nullable, boolean exclusive bounds)
-// is said as JSON Schema does.
+// convert makes a schema one of JSON Schema 2020-12. References go to the schema's own
+// definitions, and forms that only OpenAPI 3.0 has (nullable, boolean exclusive bounds)
+// become those of JSON Schema.
 func (s *schemas) convert(v powerbox.Value, depth int) (powerbox.Value, error) {
 	if depth < 0 {
 		return v, fmt.Errorf("a schema deeper than %d", maxDepth)
@@ -89,7 +89,7 @@ func (s *schemas) each(v powerbox.Value, depth int) (powerbox.Value, error) {
 	return powerbox.Object(out...), nil
 }
 
-// nullable adds null to what a schema admits, where OpenAPI 3.0 says so.
+// nullable adds null to the values that a schema admits, where OpenAPI 3.0 says so.
 func nullable(was, now powerbox.Value) powerbox.Value {
 	n, _ := was.Get("nullable")
 	if yes, _ := n.Truth(); !yes {
@@ -114,7 +114,7 @@ func (s *schemas) reference(ref string, depth int) (powerbox.Value, error) {
 	if err != nil {
 		return to, err
 	}
-	s.defs[key] = powerbox.Value{} // what refers to itself finds it
+	s.defs[key] = powerbox.Value{} // a schema that refers to itself finds it
 	converted, err := s.convert(found, depth-1)
 	s.defs[key] = converted
 	return to, err

@@ -1,6 +1,6 @@
-// Package signed makes and opens the short statements by which the server and
-// its gateways speak to each other through whatever is in between: compact JWS
-// (RFC 7515) with Ed25519.
+// Package signed makes and opens the short statements by which the server and its
+// gateways speak to each other through any intermediary: compact JWS (RFC 7515) with
+// Ed25519.
 //
 // The laws: the key decides the algorithm, and there is one; a statement is of
 // one type, and stands for none of another (ATK-13); its header has one form,
@@ -25,7 +25,7 @@ import (
 // Public is the public half of a key. It can be compared.
 type Public struct{ x [ed25519.PublicKeySize]byte }
 
-// ParsePublic reads what [Public.String] returns.
+// ParsePublic reads the text that [Public.String] returns.
 func ParsePublic(s string) (Public, error) {
 	var p Public
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
@@ -133,7 +133,7 @@ func Open(typ string, keys []Public, compact string, claims any) (Public, error)
 	return Public{}, fmt.Errorf("%w: it is not of type %s under a key that is known here", ErrInvalid, typ)
 }
 
-// unbase64 decodes what has its only form: without line ends, which the decoder
+// unbase64 decodes a text that has its only form: without line ends, which the decoder
 // passes over, and without bits that are left.
 func unbase64(s string) ([]byte, bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)

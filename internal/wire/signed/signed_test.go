@@ -42,7 +42,7 @@ func TestSignedAndOpened(t *testing.T) {
 	}
 }
 
-// TestATK13_AStatementIsOfOneType tries what is not the statement of that type
+// TestATK13_AStatementIsOfOneType tries texts that are not the statement of that type
 // under a known key.
 func TestATK13_AStatementIsOfOneType(t *testing.T) {
 	one, two := key(t, 1), key(t, 2)
