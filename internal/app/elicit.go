@@ -90,7 +90,7 @@ func (t toolAsks) apart(ctx context.Context, agent string, q link.HeldQuery) (li
 	switch {
 	case err != nil || q.Do == link.HeldFind:
 	case q.Do == link.HeldAskKept:
-		return t.askApart(ctx, agent, c)
+		return t.askRemote(ctx, agent, c)
 	case !known || asked.Task != q.Task:
 		known = false
 	case q.Do == link.HeldBeginKept:
@@ -103,7 +103,7 @@ func (t toolAsks) apart(ctx context.Context, agent string, q link.HeldQuery) (li
 	return link.HeldAnswer{Known: known, Task: askedWire(asked)}, err
 }
 
-func (t toolAsks) askApart(ctx context.Context, agent string, c *link.HeldCall) (link.HeldAnswer, error) {
+func (t toolAsks) askRemote(ctx context.Context, agent string, c *link.HeldCall) (link.HeldAnswer, error) {
 	if c.Digest == "" {
 		return link.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a digest"}
 	}
@@ -130,24 +130,24 @@ func (t toolAsks) askApart(ctx context.Context, agent string, c *link.HeldCall) 
 	return link.HeldAnswer{Known: err == nil, Task: askedWire(asked)}, err
 }
 
-// ApartAsks asks the server about tool calls, for a remote gateway.
-type ApartAsks struct{ Remote *link.Remote }
+// RemoteAsks asks the server about tool calls, for a remote gateway.
+type RemoteAsks struct{ Remote *link.Remote }
 
 // Asked implements [gateway.Asks].
-func (t ApartAsks) Asked(ctx context.Context, _, key string) (gateway.AskedCall, bool, error) {
+func (t RemoteAsks) Asked(ctx context.Context, _, key string) (gateway.AskedCall, bool, error) {
 	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldFind, Call: &link.HeldCall{Key: key}})
 	return askedHere(key, a.Task), a.Known, err
 }
 
 // Ask implements [gateway.Asks].
-func (t ApartAsks) Ask(ctx context.Context, c gateway.HeldCall) (gateway.AskedCall, error) {
+func (t RemoteAsks) Ask(ctx context.Context, c gateway.HeldCall) (gateway.AskedCall, error) {
 	wire := HeldWire(c)
 	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldAskKept, Call: &wire})
 	return askedHere(c.Key, a.Task), err
 }
 
 // Begin implements [gateway.Asks].
-func (t ApartAsks) Begin(ctx context.Context, _ string, c gateway.AskedCall) (string, bool, error) {
+func (t RemoteAsks) Begin(ctx context.Context, _ string, c gateway.AskedCall) (string, bool, error) {
 	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldBeginKept, Task: c.Task, Call: &link.HeldCall{Key: c.Key}})
 	if err != nil || !a.Known || len(a.Rulings) != 1 {
 		return "", false, err
@@ -156,7 +156,7 @@ func (t ApartAsks) Begin(ctx context.Context, _ string, c gateway.AskedCall) (st
 }
 
 // Made implements [gateway.Asks].
-func (t ApartAsks) Made(ctx context.Context, c gateway.AskedCall, failed bool, decision string) error {
+func (t RemoteAsks) Made(ctx context.Context, c gateway.AskedCall, failed bool, decision string) error {
 	_, err := t.Remote.Held(ctx, link.HeldQuery{
 		Do: link.HeldMadeKept, Task: c.Task, Call: &link.HeldCall{Key: c.Key}, Result: &link.HeldResult{Failed: failed, Decision: decision},
 	})

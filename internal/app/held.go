@@ -14,20 +14,20 @@ import (
 // maxRulings is how many calls one question for rulings is about.
 const maxRulings = 1024
 
-// heldApart answers remote gateways about the calls that they hold
+// heldRemote answers remote gateways about the calls that they hold
 // back: each about those of its agent, and about its own.
-func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error) {
+func (h holds) heldRemote(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error) {
 	var a link.HeldAnswer
 	switch q.Do {
 	case link.HeldAsk:
-		return h.askApart(ctx, of, q.Call)
+		return h.askRemote(ctx, of, q.Call)
 	case link.HeldTell:
 		task, known, err := h.Task(ctx, of.Agent, q.Task)
-		return link.HeldAnswer{Known: known, Task: apartTask(task)}, err
+		return link.HeldAnswer{Known: known, Task: remoteTask(task)}, err
 	case link.HeldList:
 		own, err := h.Of(ctx, of.Agent, q.Tenant, q.Owner)
 		for _, t := range own {
-			a.Tasks = append(a.Tasks, apartTask(t))
+			a.Tasks = append(a.Tasks, remoteTask(t))
 		}
 		return a, err
 	case link.HeldCancel:
@@ -35,7 +35,7 @@ func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuer
 		if errors.Is(err, issuer.ErrNotFound) {
 			return a, nil
 		}
-		return link.HeldAnswer{Known: true, Task: apartTask(task)}, err
+		return link.HeldAnswer{Known: true, Task: remoteTask(task)}, err
 	case link.HeldRulings:
 		return h.rulings(ctx, of, q.Tasks)
 	case link.HeldBegin:
@@ -45,15 +45,15 @@ func (h holds) heldApart(ctx context.Context, of issuer.Gateway, q link.HeldQuer
 		}
 		return a, err
 	case link.HeldMade:
-		return a, h.madeApart(ctx, of, q)
+		return a, h.madeRemote(ctx, of, q)
 	case link.HeldFind, link.HeldAskKept, link.HeldBeginKept, link.HeldMadeKept:
 		return toolAsks{h}.apart(ctx, of.Agent, q)
 	}
 	return a, &issuer.TargetError{Message: "do is none of what is known here; the gateway may be newer than the server"}
 }
 
-// askApart asks people about a call whose bytes the gateway keeps.
-func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall) (link.HeldAnswer, error) {
+// askRemote asks people about a call whose bytes the gateway keeps.
+func (h holds) askRemote(ctx context.Context, of issuer.Gateway, c *link.HeldCall) (link.HeldAnswer, error) {
 	if c == nil || len(c.Task) <= len(gateway.HeldPrefix) || c.Task[:len(gateway.HeldPrefix)] != gateway.HeldPrefix || c.Digest == "" {
 		return link.HeldAnswer{}, &issuer.TargetError{Message: "want a call with a task and a digest"}
 	}
@@ -71,7 +71,7 @@ func (h holds) askApart(ctx context.Context, of issuer.Gateway, c *link.HeldCall
 	if refusal := (*issuer.Refusal)(nil); errors.As(err, &refusal) {
 		return link.HeldAnswer{Refused: &link.Refused{Reason: string(refusal.Code), Message: refusal.Message, Record: refusal.Record}}, nil
 	}
-	return link.HeldAnswer{Known: err == nil, Task: apartTask(h.task(asked, call))}, err
+	return link.HeldAnswer{Known: err == nil, Task: remoteTask(h.task(asked, call))}, err
 }
 
 // heldHere is the subject of a call that a remote gateway asks about.
@@ -115,7 +115,7 @@ func (h holds) rulings(ctx context.Context, of issuer.Gateway, tasks []string) (
 	return a, nil
 }
 
-func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q link.HeldQuery) error {
+func (h holds) madeRemote(ctx context.Context, of issuer.Gateway, q link.HeldQuery) error {
 	if q.Result == nil {
 		return &issuer.TargetError{Message: "want what came of the call"}
 	}
@@ -129,8 +129,8 @@ func (h holds) madeApart(ctx context.Context, of issuer.Gateway, q link.HeldQuer
 	return h.Made(ctx, question.ID, q.Result.Failed, q.Result.Decision, q.Result.Text, q.Result.Answer)
 }
 
-// apartTask and hereTask are one thing on both sides of the wire.
-func apartTask(t gateway.HeldTask) link.HeldTask {
+// remoteTask and hereTask are one thing on both sides of the wire.
+func remoteTask(t gateway.HeldTask) link.HeldTask {
 	return link.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
 	}

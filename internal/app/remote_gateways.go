@@ -25,7 +25,7 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 		Mode:    i.Admin.Mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
 	}
 	if h, ok := i.holds().(holds); ok {
-		g.Held = h.heldApart
+		g.Held = h.heldRemote
 	}
 	i.Admin.Gateways = g
 	return g, g.Load(ctx)

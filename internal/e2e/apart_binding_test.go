@@ -13,7 +13,7 @@ import (
 // owner's at both, and what is refused at the server's own is refused here.
 func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
-		w, _ := startApart(t, 2, options{on: on, agent: "    enforces: context"}, "--lease", "2s")
+		w, _ := startRemote(t, 2, options{on: on, agent: "    enforces: context"}, "--lease", "2s")
 		alice, bob := w.caller(aliceToken), w.caller(bobToken)
 		held, other := alice.reports(), bob.reports()
 		for range 4 {

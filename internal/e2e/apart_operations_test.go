@@ -18,7 +18,7 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
 	address := "127.0.0.1:" + freePort(t)
-	w, all := startApart(t, 1, options{
+	w, all := startRemote(t, 1, options{
 		agent: "    modes: [{grant: 'documents:read', mode: observe}]", extra: "defaults: {drain: 1s, drain_notice: 4s}\n",
 	}, "--telemetry", address, "--upstream", agent.url)
 	search := data("search_documents", nil)
@@ -72,7 +72,7 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 // TestEXT27_TheDiskOfAGatewayApartIsFull: nothing continues that cannot be written; with
 // room again it continues by itself, and what was answered is there, before and after.
 func TestEXT27_TheDiskOfAGatewayApartIsFull(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	allowed(t, alice.looksUp(held))

@@ -24,7 +24,7 @@ func (w *town) onRecord(id, told string) bool {
 // names a decision, within the lease and after it. Once the server is back, its evidence says of
 // each call what the caller was told.
 func TestATK75_CutOffGatewayNamesItsDecisions(t *testing.T) {
-	w, all := startApart(t, 1, options{}, "--lease", "1s")
+	w, all := startRemote(t, 1, options{}, "--lease", "1s")
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	told := map[string]string{}
@@ -67,7 +67,7 @@ func TestATK75_CutStreamsHaveTheirOutcome(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			agent := newRawAgent(t)
 			agent.quiet()
-			w, all := startApart(t, 1, options{upstream: agent.url, search: search}, "--lease", "2s", "--upstream", agent.url)
+			w, all := startRemote(t, 1, options{upstream: agent.url, search: search}, "--lease", "2s", "--upstream", agent.url)
 			alice := w.caller(aliceToken)
 			held := alice.reports()
 			body, operation, arguments, state := streaming(), opSearch, map[string]any(nil), "TASK_STATE_WORKING"

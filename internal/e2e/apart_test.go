@@ -40,9 +40,9 @@ type replica struct {
 	log     *lockedBuffer
 }
 
-// startApart starts a server whose documents agent has remote gateways, behind a
+// startRemote starts a server whose documents agent has remote gateways, behind a
 // proxy that takes one after the other.
-func startApart(t *testing.T, replicas int, o options, flags ...string) (*town, []*replica) {
+func startRemote(t *testing.T, replicas int, o options, flags ...string) (*town, []*replica) {
 	t.Helper()
 	var next atomic.Int64
 	var all []*replica
@@ -173,7 +173,7 @@ func (c *caller) looksUp(held granted) answer {
 // told of a freeze at once, continues without the server for the time of its lease,
 // and then denies.
 func TestATK25_AGatewayApart(t *testing.T) {
-	w, all := startApart(t, 1, options{}, "--lease", "2s")
+	w, all := startRemote(t, 1, options{}, "--lease", "2s")
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	if a := alice.looksUp(held); a.Error != nil {
@@ -228,7 +228,7 @@ func TestATK25_AGatewayApart(t *testing.T) {
 func TestATK24_StreamsEndWithTheLease(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()
-	w, _ := startApart(t, 1, options{upstream: agent.url}, "--lease", "2s", "--upstream", agent.url)
+	w, _ := startRemote(t, 1, options{upstream: agent.url}, "--lease", "2s", "--upstream", agent.url)
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	body := streaming()
@@ -274,7 +274,7 @@ func TestATK24_StreamsEndWithTheLease(t *testing.T) {
 // TestEXT27_AGatewayApartKilled kills a gateway again and again: every decision
 // that it answered is in the server's evidence, which verifies.
 func TestEXT27_AGatewayApartKilled(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	var answered []string
 	for range 3 {
 		for range 20 {
@@ -312,7 +312,7 @@ func TestEXT27_AGatewayApartKilled(t *testing.T) {
 // TestATK18_TwoGatewaysOfOneAgent are taken in turn: a task's whole life goes
 // through, and a proof serves once at both (ATK-20).
 func TestATK18_TwoGatewaysOfOneAgent(t *testing.T) {
-	w, all := startApart(t, 2, options{agent: "    admit_free_text: unsafe"})
+	w, all := startRemote(t, 2, options{agent: "    admit_free_text: unsafe"})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	for round := range 4 {
@@ -358,7 +358,7 @@ func TestATK18_TwoGatewaysOfOneAgent(t *testing.T) {
 // TestATK36_EnrolmentTokens serve once, for what they are, and show nowhere.
 func TestATK36_EnrolmentTokens(t *testing.T) {
 	aboutTheFile(t)
-	w, all := startApart(t, 1, options{}, "--lease", "2s")
+	w, all := startRemote(t, 1, options{}, "--lease", "2s")
 	enroll := func(text, server string) (string, error) {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "token")
@@ -475,7 +475,7 @@ func (w *town) keySet(agent string) token.KeySet {
 // TestSEP23_AGatewaySpeaksForNobody: anyone who has a gateway's key can ask the
 // server what a gateway asks, and cannot be one of its callers.
 func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	seed, err := os.ReadFile(filepath.Join(all[0].state, "keys", "gateway.secret"))
@@ -524,7 +524,7 @@ func TestSEP23_AGatewaySpeaksForNobody(t *testing.T) {
 
 // A gateway takes over another configuration of the server.
 func TestAGatewayApartFollowsTheConfiguration(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	if a := alice.looksUp(held); a.Error != nil {
@@ -541,7 +541,7 @@ func TestAGatewayApartFollowsTheConfiguration(t *testing.T) {
 // TestATK25_AnExtensionIsForReads: an operator lets gateways continue for a planned
 // outage; what changes something is denied all the same.
 func TestATK25_AnExtensionIsForReads(t *testing.T) {
-	w, all := startApart(t, 1, options{}, "--lease", "2s")
+	w, all := startRemote(t, 1, options{}, "--lease", "2s")
 	alice := w.caller(aliceToken)
 	held := alice.request("documents", map[string]any{
 		"grants": []string{"documents:read", "documents:write"}, "purpose": "p",

@@ -98,7 +98,7 @@ func (l falseGateway) tells(path string, question, into any) int {
 // budget of another agent's capability, one that is not there, amounts that are no
 // numbers, and to give back what another gateway has taken.
 func TestATK42_AGatewayThatLies(t *testing.T) {
-	w, all := startApart(t, 2, options{reads: ", uses: 3", offer: ", uses: 3"})
+	w, all := startRemote(t, 2, options{reads: ", uses: 3", offer: ", uses: 3"})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	mail := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Send"})[0]

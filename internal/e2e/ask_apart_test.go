@@ -15,7 +15,7 @@ import (
 func searchingApart(t *testing.T, replicas int, o options) (*town, []*replica, *caller, granted) {
 	t.Helper()
 	o.search += ", approval: true"
-	w, all := startApart(t, replicas, o)
+	w, all := startRemote(t, replicas, o)
 	alice := w.caller(aliceToken)
 	return w, all, alice, alice.reports()
 }
@@ -203,7 +203,7 @@ func TestGATE3_TheServerIsAwayFromAGateway(t *testing.T) {
 // calls at one time: the server that gave it keeps it, so that no more goes through
 // than it holds, and nothing while the server cannot be asked.
 func TestATK42_AtAGatewayApart(t *testing.T) {
-	w, _ := startApart(t, 2, options{reads: ", uses: 5"})
+	w, _ := startRemote(t, 2, options{reads: ", uses: 5"})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	var through, spent, other atomic.Int32

@@ -58,7 +58,7 @@ func TestGATE3_HeldTasksAreListed(t *testing.T) {
 		heldTasksAreListed(t, w)
 	})
 	t.Run("apart", func(t *testing.T) {
-		w, _ := startApart(t, 2, options{agent: "    enforces: context", search: ", approval: true"})
+		w, _ := startRemote(t, 2, options{agent: "    enforces: context", search: ", approval: true"})
 		heldTasksAreListed(t, w)
 	})
 }

@@ -12,7 +12,7 @@ import (
 // the operator and of guards, under whatever scheme they come.
 func TestATK35_TokensSentByMistakeApart(t *testing.T) {
 	const town = "0123456789abcdef0123456789abcdef-town"
-	w, _ := startApart(t, 1, options{
+	w, _ := startRemote(t, 1, options{
 		mode: "observe", callers: "  guards:\n    - {name: town, token_file: town.token, agents: [mail]}\n", files: map[string]string{"town.token": town + "\n"},
 	})
 	for _, token := range []string{"pbgw1_x.y", "enr_x", w.operatorToken(), town} {

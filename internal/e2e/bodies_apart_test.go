@@ -34,7 +34,7 @@ func (r *replica) keeps(what string) []string {
 // the records at the server, where it can be erased; none of it stays at the gateway. What
 // was said while the server was away, and before the gateway was killed, arrives as well.
 func TestEXT26_BodiesAtARemoteGateway(t *testing.T) {
-	w, all := startApart(t, 1, options{agent: keepArguments})
+	w, all := startRemote(t, 1, options{agent: keepArguments})
 	alice := w.caller(aliceToken)
 	shown := func(id string) string {
 		out, code := w.cli("evidence", "show", id, "--body")

@@ -73,7 +73,7 @@ func TestATK34_BudgetsOfStreams(t *testing.T) {
 
 // TestATK34_BudgetsOfStreamsApart does so at two gateways that do not keep the budget.
 func TestATK34_BudgetsOfStreamsApart(t *testing.T) {
-	w, _ := startApart(t, 2, options{agent: "    enforces: context", reads: ", uses: 3"})
+	w, _ := startRemote(t, 2, options{agent: "    enforces: context", reads: ", uses: 3"})
 	spendsByStreams(t, w)
 }
 

@@ -64,7 +64,7 @@ func TestATK73_TheClockOfARunningProgramJumps(t *testing.T) {
 			if gateways == 0 {
 				w = start(t, options{})
 			} else {
-				w, all = startApart(t, gateways, options{})
+				w, all = startRemote(t, gateways, options{})
 			}
 			ahead := w.moves(all)
 			alice, bob := w.caller(aliceToken), w.caller(bobToken)

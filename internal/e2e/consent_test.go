@@ -163,7 +163,7 @@ func TestCARD13_Consent(t *testing.T) {
 // TestATK53_AtAGatewayApart: a remote gateway sees the card first, and what was
 // granted stops there as well.
 func TestATK53_AtAGatewayApart(t *testing.T) {
-	w, replicas := startApart(t, 1, options{})
+	w, replicas := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	search := func() answer {

@@ -75,7 +75,7 @@ func TestDeploy_Metrics(t *testing.T) {
 
 // TestDeploy_EnrolBeforeEveryStart enrols once, and afterwards does nothing.
 func TestDeploy_EnrolBeforeEveryStart(t *testing.T) {
-	_, all := startApart(t, 1, options{})
+	_, all := startRemote(t, 1, options{})
 	before, err := os.ReadFile(filepath.Join(all[0].state, "enrolment.json"))
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestATK66_EveryEntranceCountsTheClientOfATrustedProxy(t *testing.T) {
 	b.again(func() {
 		b.write("powerbox.yaml", strings.Replace(b.file("powerbox.yaml"), "unknown_hosts: 0", "unknown_hosts: 3", 1))
 	})
-	w, apart := startApart(t, 1, options{extra: fmt.Sprintf("defaults: {request_rate: %d}\n", rate)}, "--trusted-proxy", proxyAddress)
+	w, apart := startRemote(t, 1, options{extra: fmt.Sprintf("defaults: {request_rate: %d}\n", rate)}, "--trusted-proxy", proxyAddress)
 	call := `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}`
 	for name, once := range map[string]func(c *http.Client, header ...string) int{
 		"registrations of strangers": func(c *http.Client, header ...string) int {

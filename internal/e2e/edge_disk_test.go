@@ -135,7 +135,7 @@ func TestATK86_ARevocationOnADiskThatHangs(t *testing.T) {
 
 // The same for the spool of a remote gateway.
 func TestATK86_ASpoolThatHangs(t *testing.T) {
-	w, all := startApart(t, 1, options{extra: aSecond})
+	w, all := startRemote(t, 1, options{extra: aSecond})
 	d, r := newDisk(t), all[0]
 	if err := r.process.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

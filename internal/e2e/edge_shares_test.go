@@ -115,7 +115,7 @@ func TestATK69_ConnectionsOfAttachAreBounded(t *testing.T) {
 // TestATK69_OneCallerHasItsShareOfTheSessions has one caller begin sessions at a server that
 // is a command until it is refused. Another caller still gets one.
 func TestATK69_OneCallerHasItsShareOfTheSessions(t *testing.T) {
-	w, _ := startApart(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-sessions", "8", "--mcp-exec", "--", os.Args[0], stdioServer)
+	w, _ := startRemote(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-sessions", "8", "--mcp-exec", "--", os.Args[0], stdioServer)
 	begin := func(c *caller) int {
 		t.Helper()
 		granted := c.reports()

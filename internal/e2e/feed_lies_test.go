@@ -175,7 +175,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 // its store, so that a revocation is gone. A gateway that has it does not follow.
 func TestATK25_ARestoredStoreIsARollback(t *testing.T) {
 	aboutTheFile(t)
-	w, all := startApart(t, 1, options{}, "--lease", "4s")
+	w, all := startRemote(t, 1, options{}, "--lease", "4s")
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	allowed(t, alice.looksUp(held))

@@ -87,7 +87,7 @@ func withRelays() options {
 // TestATK25_ARelayOfTheRunningFeed has a gateway follow a relay of a relay: what is
 // revoked at the server is refused at once, and revoke --wait knows.
 func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
-	w, all := startApart(t, 1, withRelays())
+	w, all := startRemote(t, 1, withRelays())
 	killed(t, all[0].process)
 	inner := w.startRelay(t, "")
 	outer := w.startRelay(t, inner.url, "--token-file", inner.token)
@@ -143,7 +143,7 @@ func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 // that leaves out, forges and repeats: the gateway notices, says so, continues at the
 // server and refuses what was revoked.
 func TestATK25_ARelayThatLies(t *testing.T) {
-	w, all := startApart(t, 1, withRelays())
+	w, all := startRemote(t, 1, withRelays())
 	killed(t, all[0].process)
 	relay := w.startRelay(t, "")
 	lies := &liar{w: &town{url: relay.url}}
@@ -197,7 +197,7 @@ func TestATK25_ARelayThatLies(t *testing.T) {
 // TestATK25_ARelayWithoutItsServer has the server go and the relay stay: what it
 // repeats is good for the lease and no longer.
 func TestATK25_ARelayWithoutItsServer(t *testing.T) {
-	w, all := startApart(t, 1, withRelays())
+	w, all := startRemote(t, 1, withRelays())
 	killed(t, all[0].process)
 	relay := w.startRelay(t, "")
 	all[0].flags = append(all[0].flags, "--feed", relay.url, "--feed-token-file", relay.token, "--lease", "4s")

@@ -191,7 +191,7 @@ func TestATK74_ReplacedKeysOfEveryKind(t *testing.T) {
 
 // TestATK74_GatewayDoesNotStartWithoutItsKeys does the same at a sidecar gateway.
 func TestATK74_GatewayDoesNotStartWithoutItsKeys(t *testing.T) {
-	_, all := startApart(t, 1, options{})
+	_, all := startRemote(t, 1, options{})
 	r := all[0]
 	killed(t, r.process)
 	for _, file := range []string{"gateway.secret", "evidence.secret", "agent-context.jwk"} {

@@ -83,7 +83,7 @@ func approvable(t *testing.T, stateless bool, test func(t *testing.T, w *town, c
 			o := options{on: wire{overMCP, "2025-11-25"}, upstream: upstream, search: ", approval: true"}
 			var w *town
 			if where == "apart" {
-				w, _ = startApart(t, 1, o)
+				w, _ = startRemote(t, 1, o)
 			} else {
 				w = start(t, o)
 			}

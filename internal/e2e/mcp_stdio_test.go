@@ -47,7 +47,7 @@ func pidOf(t *testing.T, said string) (pid int) {
 func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 	t.Setenv("SERVERS_SECRET", "not for the server")
 	t.Setenv("SERVERS_WANTED", "named by the operator")
-	w, gateways := startApart(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-env", "SERVERS_WANTED", "--mcp-exec", "--", os.Args[0], stdioServer)
+	w, gateways := startRemote(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-env", "SERVERS_WANTED", "--mcp-exec", "--", os.Args[0], stdioServer)
 	alice := w.caller(aliceToken)
 	c := alice.reports()
 	via := presenting{alice, func() string { return c.ID }}
@@ -111,7 +111,7 @@ func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 // the server: calls are made under the capability in a file, and decided and
 // recorded as any.
 func TestGATE9_HostsThatStartCommands(t *testing.T) {
-	w, _ := startApart(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)
+	w, _ := startRemote(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)
 	host := &replica{w: w, state: filepath.Join(t.TempDir(), "state")}
 	host.enroll()
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ func TestGATE9_HostsThatStartCommands(t *testing.T) {
 // is a command: each has a process of its own, and everything is decided as for a server
 // that listens. A host speaks both revisions.
 func TestGATE9_CommandsWithoutSessions(t *testing.T) {
-	w, _ := startApart(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)
+	w, _ := startRemote(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)
 	alice := w.caller(aliceToken)
 	c, other := alice.reports(), alice.reports()
 	var asked []string

@@ -147,7 +147,7 @@ func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
 // TestATK9_AtGatewaysOfTwoNodes: a proof that one remote gateway used up is used up at
 // another one, which asks another node.
 func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
-	w, all := startApart(t, 2, options{database: databases.Database(t)})
+	w, all := startRemote(t, 2, options{database: databases.Database(t)})
 	n := w.split(2)
 	for i, r := range all {
 		killed(t, r.process)

@@ -60,7 +60,7 @@ func (r *replica) runs(t *testing.T) {
 // server, also after a restart, until an operator accepts it on record.
 func TestATK82_GatewayRefusesAnOlderServer(t *testing.T) {
 	aboutTheFile(t)
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	r := all[0]
 	w.settledBundle(w.denials(3)[2])
 	killed(t, w.process)

@@ -146,7 +146,7 @@ func TestATK76_ALockedTable(t *testing.T) {
 
 // The disk of a remote gateway is full: nobody has called yet, and /readyz says so.
 func TestATK76_AFullSpool(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	base := "http://" + all[0].address
 	readyAgain(t, base)
 	limit := func(bytes uint64) {
@@ -171,7 +171,7 @@ func TestATK76_AFullSpool(t *testing.T) {
 // call is not decided, so the answer names no record, nothing is executed, and the caller may
 // try again.
 func TestATK75_ACutOffGatewayDecidesNothing(t *testing.T) {
-	w, _ := startApart(t, 1, options{agent: "    enforces: context\n"})
+	w, _ := startRemote(t, 1, options{agent: "    enforces: context\n"})
 	alice := w.caller(aliceToken)
 	held := alice.reports()
 	allowed(t, alice.byID(held, data("search_documents", map[string]any{"query": "x"})))

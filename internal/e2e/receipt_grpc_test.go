@@ -77,7 +77,7 @@ func TestEXT26_ReceiptsOverGRPC(t *testing.T) {
 func TestEXT26_ReceiptsAtARemoteGateway(t *testing.T) {
 	for _, on := range []wire{{}, {overREST, "1.0"}, {overGRPC, "1.0"}, {overMCP, "2025-11-25"}} {
 		t.Run(on.String(), func(t *testing.T) {
-			w, _ := startApart(t, 1, options{on: on})
+			w, _ := startRemote(t, 1, options{on: on})
 			alice := w.caller(aliceToken)
 			c := alice.reports()
 			methods := []string{"SendMessage", "SendStreamingMessage"}
@@ -104,7 +104,7 @@ func TestEXT26_ReceiptsAtARemoteGateway(t *testing.T) {
 // TestEXT26_ReceiptsOfOtherAgentsRecords: a gateway gets receipts of its agent's records
 // alone.
 func TestEXT26_ReceiptsOfOtherAgentsRecords(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	a := alice.mailsUnder(alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "p"})[0], "bob@example.org")
 	mailed := a.Header.Get("Powerbox-Decision")

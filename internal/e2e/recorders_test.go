@@ -142,7 +142,7 @@ func (w *town) recorders(agent string) ([]byte, evidence.Recorders) {
 // one agent. Who has kept the list notices that a later bundle lacks a chain, with
 // either verifier.
 func TestEXT33_TheKeyEndpointListsRecorders(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	before := w.handed()
 	_, first := w.recorders("documents")
 	own := slices.IndexFunc(first.Keys, func(k evidence.PinnedKey) bool { return k.Recorder == "serve" })
@@ -211,7 +211,7 @@ func TestEXT33_TheKeyEndpointListsRecorders(t *testing.T) {
 // TestEXT29_AGatewayApartSignsAsLong: a server of long retention takes no gateway
 // whose records would not last, and the records of one that it takes verify.
 func TestEXT29_AGatewayApartSignsAsLong(t *testing.T) {
-	w, _ := startApart(t, 0, options{extra: "evidence: {algorithm: ML-DSA-87, retention_years: 30}"})
+	w, _ := startRemote(t, 0, options{extra: "evidence: {algorithm: ML-DSA-87, retention_years: 30}"})
 	dir := t.TempDir()
 	file := filepath.Join(dir, "token")
 	if err := os.WriteFile(file, []byte(strings.TrimSpace(w.run("gateway", "token", "--agent", "documents"))), 0o600); err != nil {

@@ -386,7 +386,7 @@ func TestATK17_RelayOfWhatCannotBeRelayed(t *testing.T) {
 // TestATK17_RelayAtGatewaysApart has one of two gateways put itself in the place
 // of an address, and either post what the agent sends.
 func TestATK17_RelayAtGatewaysApart(t *testing.T) {
-	w, all := startApart(t, 2, options{agent: "    push: " + relayHere + "\n    enforces: context", stock: pushing()})
+	w, all := startRemote(t, 2, options{agent: "    push: " + relayHere + "\n    enforces: context", stock: pushing()})
 	alice := w.caller(aliceToken)
 	held := alice.pushes()
 	s := newSink(t)

@@ -70,7 +70,7 @@ func TestATK83_ProofsAfterAKill(t *testing.T) {
 
 // TestATK83_ProofsAtAGatewayApart does both at a sidecar gateway.
 func TestATK83_ProofsAtAGatewayApart(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	r := all[0]
 	alice := w.caller(aliceToken)
 	body, used, unused := twoProofs(t, w, alice)

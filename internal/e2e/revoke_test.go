@@ -333,7 +333,7 @@ type waited struct {
 func TestEXT16_WaitUntilEverybodyHasIt(t *testing.T) { onStores(t, tryEXT16WaitUntilEverybodyHasIt) }
 
 func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
-	w, all := startApart(t, 2, options{}, "--lease", "3s")
+	w, all := startRemote(t, 2, options{}, "--lease", "3s")
 	alice := w.caller(aliceToken)
 	wait := func(want int, args ...string) waited {
 		t.Helper()
@@ -419,7 +419,7 @@ func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
 // then, holds no stream open, and denies when its lease is over. By default, and
 // beyond half of the lease, it does not.
 func TestEXT17_LazyGateway(t *testing.T) {
-	w, all := startApart(t, 1, options{}, "--lease", "4s", "--lazy", "500ms")
+	w, all := startRemote(t, 1, options{}, "--lease", "4s", "--lazy", "500ms")
 	alice := w.caller(aliceToken)
 	held, other := alice.reports(), alice.reports()
 	allowed(t, alice.looksUp(held))

@@ -165,7 +165,7 @@ func rotated(all []recorded, want int) bool {
 // TestEXT34_AtAGatewayApart: remote gateways continue with old chains and learn of the
 // new key by themselves.
 func TestEXT34_AtAGatewayApart(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	old := alice.reports()
 	if a := alice.looksUp(old); a.Error != nil {

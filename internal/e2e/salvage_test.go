@@ -32,7 +32,7 @@ func (w *town) denials(n int) []string {
 // sent. The gateway does not start and says what to do; after a salvage every whole
 // record is at the server, and the loss is on record.
 func TestATK74_DamagedSpoolOfAGateway(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	r := all[0]
 	sent := w.denials(3)
 	w.stop()
@@ -225,7 +225,7 @@ func TestATK88_DamageInTheLastRecordOfTheStore(t *testing.T) {
 
 // TestATK88_DamageInTheLastRecordOfAGateway does the same at a remote gateway.
 func TestATK88_DamageInTheLastRecordOfAGateway(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	r := all[0]
 	w.denials(1)
 	w.stop()

@@ -12,7 +12,7 @@ import (
 // newScopeTownApart is a scope town whose documents agent has remote gateways.
 func newScopeTownApart(t *testing.T, replicas int, o options) *scopeTown {
 	t.Helper()
-	w, _ := startApart(t, replicas, o)
+	w, _ := startRemote(t, replicas, o)
 	s := &scopeTown{town: w}
 	s.alice, s.bob = s.caller(aliceToken), s.caller("")
 	s.key = &caller{s.town, s.alice.key, ""}
@@ -106,7 +106,7 @@ func TestEXT1_TheCardOfARemoteGateway(t *testing.T) {
 // TestATK42_AGatewayAsksAboutScopesThatAreNotItsAgents has a gateway ask what a scope token
 // of another agent was issued for, and name links that have no end.
 func TestATK42_AGatewayAsksAboutScopesThatAreNotItsAgents(t *testing.T) {
-	w, all := startApart(t, 1, options{})
+	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)
 	one := w.falselyAs(all[0].state)
 	hash := func(c granted) string {

@@ -33,7 +33,7 @@ func inTenantsOn(t *testing.T, on wire, o options, test func(t *testing.T, w *to
 	t.Run(on.String(), func(t *testing.T) {
 		onStores(t, func(t *testing.T) { test(t, start(t, o)) })
 		t.Run("apart", func(t *testing.T) {
-			w, _ := startApart(t, 2, o)
+			w, _ := startRemote(t, 2, o)
 			test(t, w)
 		})
 	})

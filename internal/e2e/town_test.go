@@ -340,7 +340,7 @@ func start(t *testing.T, o options) *town {
 	t.Helper()
 	if o.on.binding == apart {
 		o.on = wire{}
-		w, _ := startApart(t, 1, o)
+		w, _ := startRemote(t, 1, o)
 		return w
 	}
 	w := &town{

@@ -139,7 +139,7 @@ func TestATK52_Whitewashing(t *testing.T) {
 // TestATK52_AtAGatewayApart: a remote gateway holds callers to the levels that the
 // server tells it.
 func TestATK52_AtAGatewayApart(t *testing.T) {
-	w, all := startApart(t, 1, options{callersOf: func(w *town) string {
+	w, all := startRemote(t, 1, options{callersOf: func(w *town) string {
 		return "  callers:\n    - {agent: mail, key: " + w.reader.key.Public().Thumbprint() + "}"
 	}, agent: "    trust: HIGH"})
 	w.reader.session = aliceToken

@@ -16,7 +16,7 @@ import (
 )
 
 // ready says why calls cannot be decided now, nil where they can.
-func (g *apartGateway) ready(ctx context.Context) (answer serve.Readiness) {
+func (g *remoteGateway) ready(ctx context.Context) (answer serve.Readiness) {
 	switch {
 	case g.face.Load().gateway.Draining():
 		answer.Unready("gateway", "it is being stopped")
@@ -36,7 +36,7 @@ func (g *apartGateway) ready(ctx context.Context) (answer serve.Readiness) {
 const restTime = 5 * time.Second
 
 // shipRest sends the last records at the end, because there may never be a next start.
-func (g *apartGateway) shipRest(ctx context.Context) {
+func (g *remoteGateway) shipRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer cancel()
 	if err := g.spool.ShipRest(ctx, Sends(g.spool, g.client)); err != nil {
@@ -45,7 +45,7 @@ func (g *apartGateway) shipRest(ctx context.Context) {
 }
 
 // tellStart logs which address serves which agent, and where its clients are led to.
-func (g *apartGateway) tellStart(ctx context.Context, listening net.Addr) {
+func (g *remoteGateway) tellStart(ctx context.Context, listening net.Addr) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
 	g.log.InfoContext(ctx, "gateway", slog.String("listen", listening.String()), slog.String("id", g.enrolled.Gateway), slog.String("agent", g.enrolled.Agent),
 		slog.String("url", public))

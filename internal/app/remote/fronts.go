@@ -12,7 +12,7 @@ import (
 
 // fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
 // it is taken. After an error none of them is open.
-func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]serve.Front, error) {
+func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.Front, error) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
 	limits := g.face.Load().config.Limits
 	proxies, err := serve.ProxiesOf(g.options.Proxies)
@@ -41,7 +41,7 @@ func (g *apartGateway) fronts(ctx context.Context, main net.Listener) ([]serve.F
 }
 
 // serveGRPC serves under the configuration that is in force.
-func (g *apartGateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
+func (g *remoteGateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	h, err := g.face.Load().gateway.GRPC(g.enrolled.Agent)
 	if err != nil {
 		http.Error(w, "there is no such agent", http.StatusNotFound)

@@ -42,8 +42,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// apartGateway is a running remote gateway.
-type apartGateway struct {
+// remoteGateway is a running remote gateway.
+type remoteGateway struct {
 	options  Options
 	keys     *Keys
 	enrolled Enrolment
@@ -53,7 +53,7 @@ type apartGateway struct {
 	spool    *spool.Spool
 	writes   *serve.Dependency // of the spool
 	book     *link.Book        // of calls that wait for people
-	holds    *apartHolds
+	holds    *remoteHolds
 	replay   *gate.Memory
 	memo     *token.Memo
 	started  time.Time       // proofs before it are not believed
@@ -91,7 +91,7 @@ const statusEvery = 2 * time.Second
 
 // Run runs until ctx ends.
 func Run(ctx context.Context, p Process, o Options) error {
-	g := &apartGateway{options: o, moved: make(chan struct{}, 1), now: p.Now, log: slog.New(slog.NewJSONHandler(p.Stderr, nil))}
+	g := &remoteGateway{options: o, moved: make(chan struct{}, 1), now: p.Now, log: slog.New(slog.NewJSONHandler(p.Stderr, nil))}
 	if o.MCP.Exec {
 		var err error
 		if g.child, err = o.MCP.Child(p, g.log); err != nil {
@@ -140,7 +140,7 @@ func Run(ctx context.Context, p Process, o Options) error {
 	return errors.Join(err, g.close())
 }
 
-func (g *apartGateway) close() error {
+func (g *remoteGateway) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
 	defer cancel()
 	err := g.telemetry.Close(ctx)
@@ -153,7 +153,7 @@ func (g *apartGateway) close() error {
 	return err
 }
 
-func (g *apartGateway) open(ctx context.Context) error {
+func (g *remoteGateway) open(ctx context.Context) error {
 	var err error
 	if g.telemetry, err = serve.NewTelemetry(ctx, g.options.Metrics, g.options.Traces); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 	if g.book, err = link.OpenBook(filepath.Join(g.options.State, "held")); err != nil {
 		return err
 	}
-	if g.holds, err = newApartHolds(g.remote, g.book, g.now, g.log); err != nil {
+	if g.holds, err = newRemoteHolds(g.remote, g.book, g.now, g.log); err != nil {
 		return err
 	}
 	g.remote.SetStatus(link.Status{Mode: f.setup.Mode, ModeSet: f.setup.ModeSet, PolicyDigest: f.setup.PolicyDigest, ContextKeys: f.setup.ContextKeys, Digest: f.setup.Digest, Trust: f.setup.Trust})
@@ -214,7 +214,7 @@ func (g *apartGateway) open(ctx context.Context) error {
 }
 
 // load asks the server for the gateway's setup.
-func (g *apartGateway) load(ctx context.Context) (*face, error) {
+func (g *remoteGateway) load(ctx context.Context) (*face, error) {
 	var err error
 	f := &face{}
 	if f.setup, err = g.client.Setup(ctx, g.enrolled.Feed, g.enrolled.Gateway); err != nil {
@@ -228,7 +228,7 @@ func (g *apartGateway) load(ctx context.Context) (*face, error) {
 
 // renew takes over another configuration of the server. Calls that are under way
 // end under the one that they began with.
-func (g *apartGateway) renew(ctx context.Context, s link.Status) {
+func (g *remoteGateway) renew(ctx context.Context, s link.Status) {
 	if s.Digest == g.face.Load().setup.Digest {
 		return
 	}
@@ -255,7 +255,7 @@ func (f *face) read(name string) ([]byte, error) {
 }
 
 // follow makes the subscriber, which continues from where it was.
-func (g *apartGateway) follow() error {
+func (g *remoteGateway) follow() error {
 	reached := ReachedFile(filepath.Join(g.options.State, "feed"))
 	floor, err := reached.Read()
 	if err != nil {
@@ -280,14 +280,14 @@ func (g *apartGateway) follow() error {
 }
 
 // reached is how far the feed was followed, for the server to know.
-func (g *apartGateway) reached() link.StatusQuery {
+func (g *remoteGateway) reached() link.StatusQuery {
 	return link.StatusQuery{
 		Sequence: g.follower.RevocationSequence(), Lease: g.follower.Lease().Milliseconds(), Version: version.Read().Short(), Unsent: g.spool.Unsent(),
 	}
 }
 
 // front puts the gateway together and in place.
-func (g *apartGateway) front(f *face) error {
+func (g *remoteGateway) front(f *face) error {
 	sealer, err := catalogue.NewSealer(f.setup.Sealing)
 	if err != nil {
 		return err
@@ -324,7 +324,7 @@ func (g *apartGateway) front(f *face) error {
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: app.RecordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: app.ApartAsks{Remote: g.remote}},
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: app.RemoteAsks{Remote: g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: app.Network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),
@@ -339,14 +339,14 @@ func (g *apartGateway) front(f *face) error {
 }
 
 // scopeTokens resolves scope tokens by the records of the server.
-func (g *apartGateway) scopeTokens(f *face) gate.Resolver {
+func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
 	return link.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
 		Records: link.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
 	}}
 }
 
 // answers are the questions of the gateway to the server.
-func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
+func (g *remoteGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
@@ -357,7 +357,7 @@ func (g *apartGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gatew
 }
 
 // observed has the meter told of the outcomes of calls, where there is one.
-func (g *apartGateway) observed(c gateway.Config) gateway.Config {
+func (g *remoteGateway) observed(c gateway.Config) gateway.Config {
 	if g.telemetry != nil {
 		c.Observer, c.Gate.Took = g.telemetry, g.telemetry.Took
 	}
@@ -365,7 +365,7 @@ func (g *apartGateway) observed(c gateway.Config) gateway.Config {
 }
 
 // put puts a configuration in place.
-func (g *apartGateway) put(f *face) {
+func (g *remoteGateway) put(f *face) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.draining {
@@ -377,7 +377,7 @@ func (g *apartGateway) put(f *face) {
 
 // serving is how the gateway serves, within the limits of the server's
 // configuration as it was at the start.
-func (g *apartGateway) serving() serve.Server {
+func (g *remoteGateway) serving() serve.Server {
 	c := g.face.Load().config
 	return serve.Server{
 		Limits: c.Limits, Notice: c.Defaults.DrainNotice, Drain: c.Defaults.Drain, Streams: g,
@@ -386,7 +386,7 @@ func (g *apartGateway) serving() serve.Server {
 }
 
 // sources are the files that are read again.
-func (g *apartGateway) sources() []*serve.Source {
+func (g *remoteGateway) sources() []*serve.Source {
 	all := slices.Clone(g.face.Load().sources)
 	if g.tls != nil {
 		all = append(all, g.tls.Source)
@@ -395,7 +395,7 @@ func (g *apartGateway) sources() []*serve.Source {
 }
 
 // Drain has no new streams begin, under whichever configuration.
-func (g *apartGateway) Drain() {
+func (g *remoteGateway) Drain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.draining = true
@@ -406,7 +406,7 @@ func (g *apartGateway) Drain() {
 
 // EndStreams ends every stream, also those that began under an earlier
 // configuration.
-func (g *apartGateway) EndStreams() {
+func (g *remoteGateway) EndStreams() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, one := range g.made {
@@ -415,7 +415,7 @@ func (g *apartGateway) EndStreams() {
 }
 
 // agent is the agent behind, as the server's configuration has it.
-func (g *apartGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
+func (g *remoteGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 	c := f.config.Agents[0]
 	if g.options.Upstream != "" {
 		c.Upstream = g.options.Upstream
@@ -444,7 +444,7 @@ func (g *apartGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 }
 
 // handler is the gateway, with the paths that the server answers in its stead.
-func (g *apartGateway) handler() http.Handler {
+func (g *remoteGateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/agents/", g.issuing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.face.Load().gateway.ServeHTTP(w, r) })))
 	mux.HandleFunc("GET /agents/"+g.enrolled.Agent+"/.well-known/jwks.json", func(w http.ResponseWriter, r *http.Request) {
@@ -470,7 +470,7 @@ func (g *apartGateway) handler() http.Handler {
 
 // issuing passes calls that issue, list or end capabilities to the server unchanged: the
 // server authenticates the caller.
-func (g *apartGateway) issuing(next http.Handler) http.Handler {
+func (g *remoteGateway) issuing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		config := g.face.Load().config
 		limit, bodyTime := int64(config.Defaults.BodyLimit), config.Limits.BodyTime
@@ -499,7 +499,7 @@ func (g *apartGateway) issuing(next http.Handler) http.Handler {
 }
 
 // pass sends one call to the server and the answer back.
-func (g *apartGateway) pass(w http.ResponseWriter, r *http.Request, body []byte) {
+func (g *remoteGateway) pass(w http.ResponseWriter, r *http.Request, body []byte) {
 	server, err := url.Parse(g.enrolled.Server + link.PathIssue)
 	if err != nil {
 		http.Error(w, "the server's URL is none", http.StatusInternalServerError)

@@ -17,9 +17,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-// apartHolds keeps calls that wait for a person at a remote gateway:
+// remoteHolds keeps calls that wait for a person at a remote gateway:
 // the bytes in its own book, the question at the server (ADR 76).
-type apartHolds struct {
+type remoteHolds struct {
 	remote *link.Remote
 	book   *link.Book
 	now    func() time.Time
@@ -35,13 +35,13 @@ type apartHolds struct {
 // holds any call.
 const heldEvery = time.Second
 
-func newApartHolds(remote *link.Remote, book *link.Book, now func() time.Time, log *slog.Logger) (*apartHolds, error) {
-	return &apartHolds{remote: remote, book: book, now: now, log: log, changed: make(chan struct{}), taken: map[string]bool{}}, book.Begin()
+func newRemoteHolds(remote *link.Remote, book *link.Book, now func() time.Time, log *slog.Logger) (*remoteHolds, error) {
+	return &remoteHolds{remote: remote, book: book, now: now, log: log, changed: make(chan struct{}), taken: map[string]bool{}}, book.Begin()
 }
 
 // Hold implements [gateway.Holds]. The bytes are on the disk before people are
 // asked.
-func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, error) {
+func (h *remoteHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, error) {
 	id, err := ulid.New(ulid.Timestamp(h.now()), rand.Reader)
 	if err != nil {
 		return gateway.HeldTask{}, err
@@ -74,13 +74,13 @@ func (h *apartHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Held
 
 // Task implements [gateway.Holds]. The server knows also the calls that other gateways
 // of the agent hold.
-func (h *apartHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
+func (h *remoteHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldTell, Task: task})
 	return app.HereTask(a.Task), a.Known, err
 }
 
 // Of implements [gateway.Holds].
-func (h *apartHolds) Of(ctx context.Context, _, tenant string, owner gateway.Owner) ([]gateway.HeldTask, error) {
+func (h *remoteHolds) Of(ctx context.Context, _, tenant string, owner gateway.Owner) ([]gateway.HeldTask, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldList, Tenant: tenant, Owner: owner})
 	var out []gateway.HeldTask
 	for _, t := range a.Tasks {
@@ -90,7 +90,7 @@ func (h *apartHolds) Of(ctx context.Context, _, tenant string, owner gateway.Own
 }
 
 // Cancel implements [gateway.Holds].
-func (h *apartHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTask, error) {
+func (h *remoteHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTask, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldCancel, Task: task})
 	if err == nil && !a.Known {
 		err = errors.New("there is no such call")
@@ -101,7 +101,7 @@ func (h *apartHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldTa
 // Take implements [gateway.Holds]. The server notes first that the call is made now,
 // then the book does, and then the call continues. After a crash in between it is never
 // made twice.
-func (h *apartHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
+func (h *remoteHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	for {
 		task, ok := h.next()
 		if !ok {
@@ -122,7 +122,7 @@ func (h *apartHolds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	}
 }
 
-func (h *apartHolds) begin(ctx context.Context, e link.HeldEntry) (gateway.Released, bool, error) {
+func (h *remoteHolds) begin(ctx context.Context, e link.HeldEntry) (gateway.Released, bool, error) {
 	if err := h.remote.Know(ctx, e.User); err != nil {
 		return gateway.Released{}, false, err
 	}
@@ -142,7 +142,7 @@ func (h *apartHolds) begin(ctx context.Context, e link.HeldEntry) (gateway.Relea
 }
 
 // Made implements [gateway.Holds]. The question of a call here is its task.
-func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decision, text string, answer []byte) error {
+func (h *remoteHolds) Made(ctx context.Context, task string, failed bool, decision, text string, answer []byte) error {
 	e, known, err := h.book.Get(task)
 	if err != nil || !known {
 		return err
@@ -156,7 +156,7 @@ func (h *apartHolds) Made(ctx context.Context, task string, failed bool, decisio
 }
 
 // report tells the server the result of a call, and then forgets it.
-func (h *apartHolds) report(ctx context.Context, e link.HeldEntry) error {
+func (h *remoteHolds) report(ctx context.Context, e link.HeldEntry) error {
 	if _, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldMade, Task: e.Task, Result: e.Result}); err != nil {
 		return err
 	}
@@ -164,13 +164,13 @@ func (h *apartHolds) report(ctx context.Context, e link.HeldEntry) error {
 }
 
 // Changed implements [gateway.Holds].
-func (h *apartHolds) Changed() <-chan struct{} {
+func (h *remoteHolds) Changed() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.changed
 }
 
-func (h *apartHolds) next() (string, bool) {
+func (h *remoteHolds) next() (string, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.ready) == 0 {
@@ -181,14 +181,14 @@ func (h *apartHolds) next() (string, bool) {
 	return task, true
 }
 
-func (h *apartHolds) done(task string) {
+func (h *remoteHolds) done(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.taken, task)
 }
 
 // approved notes that a call may be made, once.
-func (h *apartHolds) approved(task string) {
+func (h *remoteHolds) approved(task string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, t := range h.ready {
@@ -206,7 +206,7 @@ func (h *apartHolds) approved(task string) {
 
 // tend asks the server what has become of the calls held here, and reports their changes
 // to it, until ctx ends.
-func (h *apartHolds) tend(ctx context.Context) {
+func (h *remoteHolds) tend(ctx context.Context) {
 	tick := time.NewTicker(heldEvery)
 	defer tick.Stop()
 	for {
@@ -221,7 +221,7 @@ func (h *apartHolds) tend(ctx context.Context) {
 	}
 }
 
-func (h *apartHolds) settle(ctx context.Context) error {
+func (h *remoteHolds) settle(ctx context.Context) error {
 	all, err := h.book.All()
 	if err != nil {
 		return err

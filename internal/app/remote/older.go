@@ -61,7 +61,7 @@ const compareEvery = 30 * time.Second
 
 // wentBack notes that the server is an older copy. The gateway does not follow it until
 // an operator accepts that.
-func (g *apartGateway) wentBack(had, has int64) {
+func (g *remoteGateway) wentBack(had, has int64) {
 	why := fmt.Sprintf("the server had %d records of this gateway and has %d: it was restored from an older copy. Restore the newest copy; "+
 		"to accept the older one: powerbox gateway accept-older --state %s --reason TEXT", had, has, g.options.State)
 	if g.follower.Older() == why {
@@ -75,7 +75,7 @@ func (g *apartGateway) wentBack(had, has int64) {
 }
 
 // checkOlder compares the server with the state that the gateway saw before the start.
-func (g *apartGateway) checkOlder(ctx context.Context) error {
+func (g *remoteGateway) checkOlder(ctx context.Context) error {
 	why, err := os.ReadFile(filepath.Join(g.options.State, OlderName))
 	if err == nil {
 		g.follower.Distrust(string(why))
@@ -90,7 +90,7 @@ func (g *apartGateway) checkOlder(ctx context.Context) error {
 }
 
 // compareEnd asks where the chain of this gateway ends at the server.
-func (g *apartGateway) compareEnd(ctx context.Context) {
+func (g *remoteGateway) compareEnd(ctx context.Context) {
 	sent := g.spool.Sent()
 	head, err := g.client.ChainEnd(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (g *apartGateway) compareEnd(ctx context.Context) {
 }
 
 // watchEnd compares until ctx ends.
-func (g *apartGateway) watchEnd(ctx context.Context) {
+func (g *remoteGateway) watchEnd(ctx context.Context) {
 	tick := time.NewTicker(compareEvery)
 	defer tick.Stop()
 	for {

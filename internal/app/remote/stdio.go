@@ -122,7 +122,7 @@ func (f *stdioFront) cancel(line []byte) bool {
 }
 
 // newStdioFront is the client of a gateway that listens.
-func newStdioFront(g *apartGateway, p Process, at net.Addr) (*stdioFront, error) {
+func newStdioFront(g *remoteGateway, p Process, at net.Addr) (*stdioFront, error) {
 	key, err := holder.LoadKey(g.options.MCP.Key)
 	if err != nil {
 		return nil, err
@@ -377,14 +377,14 @@ func (f *stdioFront) write(message []byte) {
 const readyTime = 15 * time.Second
 
 // canServe reports whether calls can be decided and recorded.
-func (g *apartGateway) canServe(ctx context.Context) bool {
+func (g *remoteGateway) canServe(ctx context.Context) bool {
 	answer := g.ready(ctx)
 	return answer.Status == ""
 }
 
 // awaitReady returns when calls can be decided, or it takes too long, and they are denied
 // with the reason.
-func (g *apartGateway) awaitReady(ctx context.Context) {
+func (g *remoteGateway) awaitReady(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for until := g.now().Add(readyTime); !g.canServe(ctx) && g.now().Before(until); {
@@ -398,7 +398,7 @@ func (g *apartGateway) awaitReady(ctx context.Context) {
 
 // speak takes the one client that speaks by our standard input. The context that it
 // returns ends with that client, because the gateway serves no other.
-func (g *apartGateway) speak(ctx context.Context, p Process, at net.Addr) (context.Context, error) {
+func (g *remoteGateway) speak(ctx context.Context, p Process, at net.Addr) (context.Context, error) {
 	f, err := newStdioFront(g, p, at)
 	if err != nil {
 		return ctx, err

@@ -9,7 +9,7 @@ import (
 )
 
 // callers makes the authenticator of callers, with the proofs of before a restart.
-func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
+func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 	f.began = g.started
 	switch {
 	case g.face.Load() != nil:
@@ -33,7 +33,7 @@ func (g *apartGateway) callers(f *face) (*identity.Authenticator, error) {
 }
 
 // keepUsed keeps which proofs were used. Nothing is served any more.
-func (g *apartGateway) keepUsed() {
+func (g *remoteGateway) keepUsed() {
 	f := g.face.Load()
 	u := app.UsedProofs{
 		Began: g.started, Sessions: f.began, Ended: g.now(), Proofs: map[string]map[string]time.Time{"proof": g.replay.Used()}, Callers: f.callers.Used(),

@@ -21,11 +21,11 @@ type Taken struct {
 // maxTaken bounds what one decision takes from: a capability has two accounts.
 const maxTaken = 64
 
-// ReserveApart takes from budgets for a decision of a remote gateway, in a
+// ReserveRemote takes from budgets for a decision of a remote gateway, in a
 // transaction with a record that names it, and returns [gate.ErrSpent] where one
 // does not hold that much: then nothing is taken. A budget of another agent's
 // capability is none.
-func (i *Issuer) ReserveApart(ctx context.Context, of Gateway, decision string, take []Taken) error {
+func (i *Issuer) ReserveRemote(ctx context.Context, of Gateway, decision string, take []Taken) error {
 	if decision == "" || len(take) == 0 || len(take) > maxTaken {
 		return noTarget("want the id of a decision and 1 to %d budgets", maxTaken)
 	}
@@ -88,9 +88,9 @@ func (i *Issuer) limitOf(tx Tx, agent string, one Taken) (*big.Rat, error) {
 	return nil, noTarget("%s has no budget %q", one.Of, one.Budget)
 }
 
-// SettleApart ends what a decision of a remote gateway has reserved, and with back
+// SettleRemote ends what a decision of a remote gateway has reserved, and with back
 // gives it back. Doing it again does nothing.
-func (i *Issuer) SettleApart(ctx context.Context, of Gateway, decision string, back bool) error {
+func (i *Issuer) SettleRemote(ctx context.Context, of Gateway, decision string, back bool) error {
 	return i.config.Store.Update(ctx, func(tx Tx) error { return tx.Settle(reservedAs(of, decision), back) })
 }
 

@@ -49,7 +49,7 @@ func (g *Gateways) budget(r *http.Request, of issuer.Gateway, body []byte) (any,
 		return nil, err
 	}
 	if q.Settle {
-		return link.BudgetAnswer{}, g.Issuer.SettleApart(r.Context(), of, q.Decision, q.Back)
+		return link.BudgetAnswer{}, g.Issuer.SettleRemote(r.Context(), of, q.Decision, q.Back)
 	}
 	var take []issuer.Taken
 	for _, one := range q.Take {
@@ -59,7 +59,7 @@ func (g *Gateways) budget(r *http.Request, of issuer.Gateway, body []byte) (any,
 		}
 		take = append(take, issuer.Taken{Of: one.Of, Budget: one.Budget, Amount: amount})
 	}
-	err := g.Issuer.ReserveApart(r.Context(), of, q.Decision, take)
+	err := g.Issuer.ReserveRemote(r.Context(), of, q.Decision, take)
 	if errors.Is(err, gate.ErrSpent) {
 		return link.BudgetAnswer{Spent: true}, nil
 	}
