@@ -184,7 +184,7 @@ func (p *Program) ReadCapabilities(name string) ([]holder.Capability, error) {
 	}
 	held, err := ParseCapabilities(data)
 	if err != nil {
-		return nil, Invalid(fmt.Errorf("%s is no capability file: %w; want one that powerbox request wrote", name, err))
+		return nil, Invalid(fmt.Errorf("%s is not a capability file: %w; want one that powerbox request wrote", name, err))
 	}
 	return held, nil
 }

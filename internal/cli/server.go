@@ -115,7 +115,11 @@ func NewHTTPClient() *http.Client {
 
 // LoadConfig reads the configuration as serve does.
 func (p *Program) LoadConfig(file string) (*config.Config, error) {
-	return config.Load(file, os.ReadFile, os.Environ())
+	c, err := config.Load(file, os.ReadFile, os.Environ())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w; correct the name, or write the file with powerbox init", err)
+	}
+	return c, err
 }
 
 // Get reads one answer of the server.

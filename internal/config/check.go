@@ -323,7 +323,7 @@ func (k checker) checkEvidence(at string, a Agent) {
 		k.place(at+".bodies.keep", "%q has bodies that can be erased, and evidence.arguments: full keeps the same inside records, where they cannot; want redacted or none there", a.Bodies.Keep)
 	}
 	if a.Degraded.Calls != "none" && a.GatewayURL != "" {
-		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a gateway apart from it, as gateway_url has them, has nothing to record a gap in once its disk has failed", a.Degraded.Calls)
+		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a remote gateway (gateway_url) cannot record a gap after its disk has failed", a.Degraded.Calls)
 	}
 	if f := a.Degraded.For; f > maximumDegraded {
 		k.place(at+".degraded.for", "%s is longer than %s", shortDuration(f), shortDuration(maximumDegraded))

@@ -60,7 +60,7 @@ func await(ctx context.Context, op *cli.Operator, sequence int64) (*reached, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("it is revoked, and not everybody has it yet: %w", ctx.Err())
+			return nil, fmt.Errorf("it is revoked, and not every gateway has confirmed it yet: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -38,7 +38,7 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "`time`, such as 2027-01-15T08:30:00Z, or how long from now, such as 20m")
-	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		end, err := untilTime(p, until)
 		if err == nil && reason == "" {

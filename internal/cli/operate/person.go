@@ -93,7 +93,7 @@ func newPersonShow(p *cli.Program) *cobra.Command {
 			return err
 		}
 		if len(all) == 0 {
-			return fmt.Errorf("nothing is kept of %q: no passkey, no host, never frozen or removed. powerbox person list names everybody", args[0])
+			return fmt.Errorf("no person %q is known: no passkey, no host, never frozen or removed. powerbox person list shows all people", args[0])
 		}
 		return p.PrintJSON(all[0])
 	}

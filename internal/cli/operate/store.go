@@ -46,7 +46,7 @@ func newStore(p *cli.Program) *cobra.Command {
 			if from != "sqlite" || to != "postgres" {
 				return cli.Usage(fmt.Errorf("--from %q --to %q: want --from sqlite --to postgres", from, to))
 			}
-			c, err := config.Load(file, os.ReadFile, os.Environ())
+			c, err := p.LoadConfig(file)
 			if err != nil {
 				return err
 			}

@@ -84,12 +84,12 @@ func newDoctor(p *cli.Program) *cobra.Command {
 func (d *doctor) examine(ctx context.Context, file string) {
 	c, err := d.LoadConfig(file)
 	if errors.Is(err, os.ErrNotExist) {
-		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", err)
+		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", errors.Unwrap(err))
 		return
 	}
 	if err != nil {
 		for _, problem := range operate.ProblemTexts(err) {
-			d.find("configuration", broken, "mend the line; docs/reference/configuration.md has all settings", "%s", problem)
+			d.find("configuration", broken, "correct the line; docs/reference/configuration.md has all settings", "%s", problem)
 		}
 		return
 	}
@@ -112,7 +112,7 @@ func (d *doctor) policies() {
 	loaded, err := operate.EngineOf(d.config)
 	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			d.find("policies", broken, "mend the policy or the catalogue", "%s", line)
+			d.find("policies", broken, "correct the policy or the catalogue", "%s", line)
 		}
 		return
 	}
@@ -123,7 +123,7 @@ func (d *doctor) policies() {
 	}
 	for _, pattern := range d.config.Policies {
 		if found, _ := config.Files([]config.Path{pattern}); len(found) == 0 { // the same patterns were read above
-			d.find("policies", warning, "mend the pattern, or take it out of policies", "no file fits %s", pattern)
+			d.find("policies", warning, "correct the pattern, or remove it from policies", "no file matches %s", pattern)
 		}
 	}
 	d.ok("policies", "%s, %s", plain.Count(len(files), "file"), loaded.Engine.Digest())
@@ -230,7 +230,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	}
 	client, err := d.way(a)
 	if err != nil {
-		d.find(check, broken, "mend the files of agents.tls", "%v", err)
+		d.find(check, broken, "correct the files of agents.tls", "%v", err)
 		return
 	}
 	if a.Protocol == "mcp" {
@@ -240,7 +240,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	begin := d.Now()
 	raw, header, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
-		d.find(check, broken, "start the agent, or mend agents.upstream", "its card cannot be read: %v", err)
+		d.find(check, broken, "start the agent, or correct agents.upstream", "its card cannot be read: %v", err)
 		return
 	}
 	d.clock("the agent's", header.Get("Date"), begin)
@@ -303,7 +303,7 @@ func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
 		mapped[s.Skill] = true
 		if !slices.Contains(card.Skills, s.Skill) {
 			good = false
-			d.find(check, broken, fmt.Sprintf("remove it from skills.%s, or mend its name", a.ID), "skill %q is configured, but not in the card any more", s.Skill)
+			d.find(check, broken, fmt.Sprintf("remove it from skills.%s, or correct its name", a.ID), "skill %q is configured, but not in the card any more", s.Skill)
 		}
 	}
 	for _, skill := range card.Skills {

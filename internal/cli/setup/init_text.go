@@ -131,14 +131,14 @@ func (d *draft) cedar() string {
 
 // catalogue is a stub with an example that is a comment.
 func (d *draft) catalogue() string {
-	return fmt.Sprintf("# Resources of agent %s that can be asked for, one by one. None so far.\n"+
+	return fmt.Sprintf("# Resources of agent %s that callers can request, one by one. None so far.\n"+
 		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
 }
 
 // proposedWitness is written as a comment: another party runs a witness, whose key
 // is not known here.
-const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
-# Run "powerbox witness" on a machine in other hands, and name it here (docs/how-to/witness.md):
+const proposedWitness = `# Without a witness, a restore from an older copy is not noticed, and the last records and revocations are gone.
+# Have another party run "powerbox witness", and name it here (docs/how-to/witness.md):
 # evidence:
 #   witnesses: [{url: "https://witness.example.org", key: "what powerbox witness key prints"}]
 `

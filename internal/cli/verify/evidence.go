@@ -190,7 +190,7 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d with an outcome that was never told\n",
+		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d without a recorded outcome\n",
 			r.Verdict(), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
 		if r.Covered > 0 {
 			fmt.Fprintf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))

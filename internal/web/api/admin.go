@@ -221,7 +221,7 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 	case errors.As(err, &target):
 		problem(w, http.StatusBadRequest, target.Message)
 	case errors.Is(err, issuer.ErrNotFound):
-		problem(w, http.StatusNotFound, "there is nothing of that id")
+		problem(w, http.StatusNotFound, "not found: there is no such id here")
 	case errors.Is(err, issuer.ErrNotNext):
 		problem(w, http.StatusConflict, err.Error())
 	default:
