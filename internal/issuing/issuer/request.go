@@ -325,7 +325,7 @@ func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
 	case !p.anything():
 		r.Details = append(r.Details, "the user's policy allows none of its operations")
 	case req.Query == nil:
-		r.Details = append(r.Details, "policy allows its operations on resources only and the request has no resourceQuery")
+		r.Details = append(r.Details, "policy allows no requested operation on the agent itself, and the request has no resourceQuery; check the names of the operations, or name resources")
 	default:
 		r.Details = append(r.Details, "no resource that the user may access matches the resourceQuery, or no requested operation applies to it")
 	}
