@@ -25,9 +25,9 @@ func newReport(p *cli.Program) *cobra.Command {
 		Example: "  powerbox report\n" +
 			"  powerbox report --since 168h --agent documents\n" +
 			"  powerbox report --grants > powerbox.d/scopes.yaml",
-		Long: "Report reads the records of calls. The column scoped counts the calls that no scope of the caller allows. The column\n" +
-			"require counts the calls without a capability, and the calls that could not have one. --grants prints a file of scopes\n" +
-			"that cover the observed calls, for the include of powerbox.yaml. Review it first: it allows every observed call.",
+		Long: "Report reads the records of calls. SCOPED WOULD counts the calls that no scope of the caller allows. REQUIRE WOULD\n" +
+			"counts the calls without a capability, and the calls that could not have one. --grants prints a file of scopes that\n" +
+			"cover the observed calls, for the include of powerbox.yaml. Review it first: it allows every observed call.",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)

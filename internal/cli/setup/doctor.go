@@ -230,7 +230,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	}
 	client, err := d.way(a)
 	if err != nil {
-		d.find(check, broken, "correct the files of agents.tls", "%v", err)
+		d.find(check, broken, "correct the files of agents[].tls", "%v", err)
 		return
 	}
 	if a.Protocol == "mcp" {
@@ -240,7 +240,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	begin := d.Now()
 	raw, header, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
-		d.find(check, broken, "start the agent, or correct agents.upstream", "its card cannot be read: %v", err)
+		d.find(check, broken, "start the agent, or correct agents[].upstream", "its card cannot be read: %v", err)
 		return
 	}
 	d.clock("the agent's", header.Get("Date"), begin)

@@ -263,7 +263,7 @@ func newEvidenceShow(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against the commitment in the record")
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents[].bodies) instead, after checking it against the commitment in the record")
 	cmd.Flags().StringVar(&arguments, "arguments", "", "compare the arguments of an execution with `FILE` instead, byte for byte as sent; exit 4 if they differ")
 	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
