@@ -42,7 +42,7 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		end, err := untilTime(p, until)
 		if err == nil && reason == "" {
-			err = errors.New("--reason is missing; want why it is done, for the record")
+			err = errors.New("--reason is missing; want a short text for the record, such as 'new disk'")
 		}
 		if err != nil {
 			return cli.Usage(err)

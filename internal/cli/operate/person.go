@@ -108,7 +108,7 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
-			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))
+			return cli.Usage(errors.New("--reason is missing; want a short text for the record, such as 'laptop stolen'"))
 		}
 		op, err := p.Operator(o)
 		if err != nil {
