@@ -186,7 +186,7 @@ func Unanswered(err error) string {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(wrong.Err, &unknown) {
 			return ownAuthority
 		}
-		return "its certificate has to be for that host, and of now"
+		return "its certificate must be for that host, and currently valid"
 	}
 	return "is powerbox serve running there?"
 }

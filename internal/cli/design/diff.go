@@ -197,7 +197,7 @@ func newApply(p *cli.Program) *cobra.Command {
 		case dry:
 			return nil
 		case changes.wider() && !consent:
-			return cli.Invalid(errors.New("somebody gains something; nothing was changed. If that is meant, add --consent"))
+			return cli.Invalid(errors.New("an agent or user gains authority; nothing was changed. If this is intended, add --consent"))
 		}
 		if err := replaceFile(args[0], to); err != nil {
 			return err

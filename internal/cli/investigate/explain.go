@@ -175,7 +175,7 @@ func (x *explainer) server() (*cli.Operator, error) {
 		return x.operator, nil
 	}
 	if x.offline {
-		return nil, cli.Usage(errors.New("an id has to be looked up at the server; leave --offline away"))
+		return nil, cli.Usage(errors.New("an id must be looked up at the server; omit --offline"))
 	}
 	return nil, x.why
 }

@@ -68,7 +68,7 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 	printOthers(p, "\n", in.Other)
 	fmt.Fprintf(p.Stdout, "\nit passed on: %s\n", plain.Count(len(in.Delegated), "capability record"))
 	for _, d := range in.Delegated {
-		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "somebody who has not used it")), strings.Join(d.Granted, ", "))
+		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "a holder that has not used it")), strings.Join(d.Granted, ", "))
 	}
 	printLive(p, in)
 	fmt.Fprintln(p.Stdout, "\nto stop it:")

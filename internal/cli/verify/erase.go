@@ -110,7 +110,7 @@ func erase(ctx context.Context, p *cli.Program, op *cli.Operator, e erasure, yes
 		return err
 	}
 	if !done.Scrubbed {
-		fmt.Fprintln(p.Stderr, "powerbox: somebody was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
+		fmt.Fprintln(p.Stderr, "powerbox: another process was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
 	}
 	if output == "json" {
 		return p.PrintJSON(done)
