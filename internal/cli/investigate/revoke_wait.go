@@ -117,11 +117,11 @@ func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[stri
 	if output == "json" {
 		return p.PrintJSON(v)
 	}
-	fmt.Fprintf(p.Stdout, "%s: %d on record would die", v.Target, v.Count)
+	fmt.Fprintf(p.Stdout, "%s: %d on record would end", v.Target, v.Count)
 	if v.Count > len(v.Dies) {
 		fmt.Fprintf(p.Stdout, ", of which %d are listed", len(v.Dies))
 	}
-	fmt.Fprintln(p.Stdout, "; links that holders derived from them offline die with them")
+	fmt.Fprintln(p.Stdout, "; links that holders derived from them offline end with them")
 	if len(v.Dies) == 0 {
 		return nil
 	}
