@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -108,6 +109,9 @@ func (p *Program) keyOrReference(h HolderFlags) (*holder.Client, error) {
 		return nil, Usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
 	}
 	key, err := holder.LoadKey(h.Key)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; correct --key, or make a key with: powerbox keys new %s", err, h.Key)
+	}
 	return &holder.Client{Key: key, HTTP: NewHTTPClient(), Now: p.Now, Random: rand.Reader}, err
 }
 

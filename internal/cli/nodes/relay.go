@@ -105,7 +105,7 @@ func runRelay(ctx context.Context, p *cli.Program, o relayOptions) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return fmt.Errorf("listen: %w; stop the program that uses the address, or correct --listen", err)
 	}
 	secured, err := serve.NewTLS("--tls-certificate", o.tls)
 	if err != nil {
