@@ -62,7 +62,7 @@ func (d *draft) agents(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.agent))
-	fmt.Fprintf(b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+	fmt.Fprintf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
 // offers writes a grant for what reads and one for what writes, as far as

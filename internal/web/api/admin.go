@@ -312,7 +312,7 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	if set == ModeConfigured {
 		set = ""
 	} else if _, err := gate.ParseMode(set); err != nil {
-		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " for what the configuration says"}
+		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " to use the mode in the configuration"}
 	}
 	before, err := a.Mode(r.Context(), agent)
 	if err != nil {
