@@ -94,9 +94,13 @@ func modeChanges(before, after []config.Agent) (out []modeChange) {
 
 // policyTexts are the policies of a configuration, one after the other.
 func policyTexts(c *config.Config) ([]byte, error) {
+	files, err := config.Files(c.Policies)
+	if err != nil {
+		return nil, err
+	}
 	var all []byte
-	for _, file := range c.Policies {
-		data, err := os.ReadFile(string(file))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}

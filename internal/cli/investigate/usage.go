@@ -85,7 +85,7 @@ func printUsage(p *cli.Program, u audit.Usage) error {
 		return err
 	}
 	if len(u.Uses) == 0 {
-		fmt.Fprintf(p.Stderr, "powerbox: no authority and no use of %q is on record in this period; check the name, and --since\n", plain.Printable(u.Agent))
+		fmt.Fprintf(p.Stderr, "powerbox: no authority and no use of %q is on record in this period; check the name, and --since\n", u.Agent)
 	}
 	if unused > 0 {
 		fmt.Fprintf(p.Stdout, "%d granted and not used in this period: powerbox usage %s --narrow prints the smallest scopes that would have been enough\n", unused, u.Agent)
