@@ -211,7 +211,7 @@ func (k checker) checkClient(at, client string) {
 	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return u.Token.Reveal() == client }):
 		k.place(at, "is the session token of a built-in user, which is a secret and names no client; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT")
 	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return "dev:"+u.Name == client }):
-		k.place(at, "%q is a built-in user, who is no client: the rule would name nobody; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT", client)
+		k.place(at, "%q is a built-in user, who is no client: the rule would match no caller; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT", client)
 	case len(k.Identity.Providers) < 2:
 	case qualified && !slices.ContainsFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == issuer }):
 		k.place(at, "%q names an issuer that is not in identity.providers", client)

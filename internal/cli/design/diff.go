@@ -137,7 +137,7 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 		fmt.Fprintln(p.Stdout, "  policies differ; powerbox policy diff says which decisions on record they change")
 	}
 	if len(c.Gains)+len(c.Modes) == 0 {
-		fmt.Fprintln(p.Stdout, "nobody gains or loses anything by scopes, skills and modes")
+		fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority by scopes, skills and modes")
 	}
 	return nil
 }

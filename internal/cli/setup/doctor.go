@@ -118,7 +118,7 @@ func (d *doctor) policies() {
 	}
 	files, err := config.Files(d.config.Policies)
 	if err != nil || len(files) == 0 {
-		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "%s, so that nothing can be granted to anybody", noPolicies(d.config.Policies))
+		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "%s, so that nothing can be granted", noPolicies(d.config.Policies))
 		return
 	}
 	for _, pattern := range d.config.Policies {
@@ -141,7 +141,7 @@ func (d *doctor) identity() {
 		d.find("identity", warning, "configure identity.providers before this is more than an experiment", "there are built-in users, so that the server needs --dev")
 	}
 	if len(d.config.Identity.Providers)+len(d.config.Identity.Dev) == 0 {
-		d.find("identity", warning, "configure identity.providers", "no sessions are believed, so that nobody can request a capability")
+		d.find("identity", warning, "configure identity.providers", "no identity provider is configured, so that no user can request a capability")
 	}
 }
 
@@ -157,7 +157,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	response, begin, err := d.head(ctx, base+"/readyz")
 	if err != nil {
-		remedy := "start it: powerbox serve; if it runs, issuer.url is not how it is reached"
+		remedy := "start it: powerbox serve; if it runs, correct issuer.url: it is not reachable there"
 		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 			remedy = cli.Unanswered(err)
 		}
@@ -309,7 +309,7 @@ func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
 	for _, skill := range card.Skills {
 		if !mapped[skill] {
 			good = false
-			d.find(check, warning, fmt.Sprintf("map it in skills.%s; until then nobody can be granted it", a.ID), "skill %q of the card maps to no operation", skill)
+			d.find(check, warning, fmt.Sprintf("map it in skills.%s; until then it cannot be granted", a.ID), "skill %q of the card maps to no operation", skill)
 		}
 	}
 	if good {

@@ -149,7 +149,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	p.selected = req.approved.within(grant.ID, selected)
 	lifetime, approval := p.terms(asked(offered, req), i.config.MaximumLifetime)
 	if approval != "" && i.config.Asker == nil {
-		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server asks nobody: nobody can log in to it", grant.ID, approval)
+		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server cannot ask a person: people cannot log in to it", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
 	if req.approved == nil {
