@@ -1341,7 +1341,7 @@ function verdict(report) {
 const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 function text(report) {
-  const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} with an outcome that was never told`];
+  const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} without a recorded outcome`];
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
   const { committed, opened, erased } = report.bodies;
   if (committed) out.push(`  ${committed === 1 ? '1 body' : `${committed} bodies`} beside the records: ${opened} opened, ${erased} erased, ${committed - opened - erased} not in this bundle`);

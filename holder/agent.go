@@ -81,6 +81,9 @@ func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
 		return Agent{}, err
 	}
 	base = strings.TrimRight(base, "/")
+	if !strings.Contains(base, "://") {
+		return Agent{}, fmt.Errorf("holder: the agent's URL is %q; want one such as https://powerbox.example.org/agents/documents", base)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+cardPath, nil)
 	if err != nil {
 		return Agent{}, fmt.Errorf("holder: card: %w", err)
@@ -88,7 +91,7 @@ func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
 	request.Header.Set("Accept", "application/json")
 	response, err := c.HTTP.Do(request)
 	if err != nil {
-		return Agent{}, fmt.Errorf("holder: card: %w", err)
+		return Agent{}, fmt.Errorf("holder: the agent's card was not fetched: %w; check the agent's URL, and that its server runs", err)
 	}
 	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
 	raw, err := io.ReadAll(io.LimitReader(response.Body, a2a.MaxCardBytes+1))

@@ -157,7 +157,7 @@ func TestDescribeSaysWhatEachTokenNarrowed(t *testing.T) {
 	}
 	want := [][]string{
 		nil,
-		{"read with narrower path", "without search", "expires 59m0s earlier", "can be passed on 2 times, not 15", "for another holder"},
+		{"read with narrower path", "without search", "expires 59m0s earlier", "can be delegated 2 times, not 15", "for another holder"},
 		nil,
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -64,7 +64,7 @@ func (l *link) narrowed(parent *link) []string {
 		out = append(out, fmt.Sprintf("expires %s earlier", time.Duration(d)*time.Second))
 	}
 	if l.maxDepth < parent.maxDepth {
-		out = append(out, fmt.Sprintf("can be passed on %d times, not %d", l.maxDepth-l.depth, parent.maxDepth-l.depth))
+		out = append(out, fmt.Sprintf("can be delegated %d times, not %d", l.maxDepth-l.depth, parent.maxDepth-l.depth))
 	}
 	if l.holder != parent.holder {
 		out = append(out, "for another holder")

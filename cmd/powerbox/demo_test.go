@@ -22,8 +22,8 @@ func TestDemo(t *testing.T) {
 	}
 	for _, want := range []string{
 		"letters in the outbox: 0; documents in the library: 5 of 5", "handle_not_granted", "operation_not_granted", "proof_signature",
-		"proof_replayed", "message_not_bound", "capability_required", "revoked", "hash_mismatch", "and the record holds",
-		"NOT SENT: Capability scope violation: {a2a.message, mail/mail:send/send}", "does not declare streaming_message", "What the mail agent heard of all this: 0 bytes",
+		"proof_replayed", "message_not_bound", "capability_required", "revoked", "hash_mismatch", "and the records verify",
+		"NOT SENT: Capability scope violation: {a2a.message, mail/mail:send/send}", "does not declare streaming_message", "What the mail agent received: 0 bytes",
 		"origin summariser, target mail, required {mail/mail:send/send, a2a.message}, missing {a2a.message, mail/mail:send/send}",
 		"summariser    documents     create, delete, follow, list, retrieve, search            retrieve", "mail          send                                                      -",
 		"retrieve on Q2 Financial Summary", "powerbox (Go)      tampered: line ", "verify.mjs (Node)  tampered: line ",

@@ -87,7 +87,7 @@ type Pending struct {
 func (p *Pending) Error() string {
 	switch {
 	case p.Ended:
-		return "nobody approved in time; agent " + p.Agent + " stays pending, and asking again gives a new code"
+		return "no person approved in time; agent " + p.Agent + " stays pending, and asking again gives a new code"
 	case p.Approval == nil:
 		return "agent " + p.Agent + " waits for approval"
 	}

@@ -97,7 +97,7 @@ func (o open) over(now standing, a Agent) (bool, error) {
 	case denied:
 		return true, reasonOf(a)
 	case ended:
-		return true, fmt.Errorf("agentauth: nobody answered, and agent %q is %s now", a.ID, now.Status)
+		return true, fmt.Errorf("agentauth: no person answered, and agent %q is %s now", a.ID, now.Status)
 	case waits:
 	}
 	return false, nil

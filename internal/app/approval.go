@@ -273,7 +273,7 @@ func (h holds) task(q approval.Question, c approval.Call) gateway.HeldTask {
 		t.State = a2a.OwnAuthRequired
 		t.Text = fmt.Sprintf("A person has to approve this call, at %s, until %s. Do not send it again: it is made when it is approved. Ask for this task to see what became of it.", t.URL, q.Expires.UTC().Format(time.RFC3339))
 		if q.At(h.desk.Now()) == issuer.StateExpired {
-			t.State, t.Text = a2a.OwnFailed, "nobody has approved this call in time"
+			t.State, t.Text = a2a.OwnFailed, "no person approved this call in time"
 		}
 	case approval.CallApproved, approval.CallBeingMade:
 		t.State, t.Text = a2a.OwnWorking, "approved; the call is being made"

@@ -24,7 +24,7 @@ func Serve(ctx context.Context, a Assembly) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listen: %w", err), i.Close())
+		return errors.Join(fmt.Errorf("listen: %w; stop the program that uses the address, or correct listen in the configuration", err), i.Close())
 	}
 	fronts, err := i.listen(ctx, listener, log)
 	if err != nil {

@@ -43,7 +43,7 @@ func (i *Instance) watched(ctx context.Context, verifier string, unknown bool, l
 	i.public = api.NewPublic(i.Store, i.asker.Cosign, log)
 	err = i.explainStart(i.asker.Start(ctx))
 	if errors.Is(err, witness.ErrUnwitnessed) {
-		err = fmt.Errorf("%w\nA witness that does not know the log yet has to be told its key: %s", err, verifier)
+		err = fmt.Errorf("%w\nIf a witness does not know the log yet, add the log's key there: %s", err, verifier)
 	}
 	return err
 }
@@ -53,10 +53,10 @@ func (i *Instance) explainStart(err error) error {
 	switch {
 	case errors.Is(err, witness.ErrContradicted):
 		return fmt.Errorf("the store in %s is not served: %w.\nStop whatever else uses its keys, and restore the newest copy of the directory. "+
-			"If what is missing is lost for good, begin a new log: another evidence.origin, which the witnesses have to be told, and a directory of its own; "+
+			"If what is missing is lost for good, begin a new log: another evidence.origin, which you add at the witnesses, and a directory of its own; "+
 			"revocations since the copy are lost with the records. If the witness itself is wrong, take it out of evidence.witnesses", i.Config.Issuer.Directory, err)
 	case errors.Is(err, witness.ErrUnwitnessed):
-		return fmt.Errorf("the store in %s is not served: whether it is the latest cannot be told: %w.\nBring the witnesses back, or set "+
+		return fmt.Errorf("the store in %s is not served: Powerbox cannot determine whether it is the latest: %w.\nBring the witnesses back, or set "+
 			"evidence.start_unwitnessed: unsafe for as long as they are away", i.Config.Issuer.Directory, err)
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNotThere says that the server has nothing of that name.
-var ErrNotThere = errors.New("there is nothing of that id")
+var ErrNotThere = errors.New("not found: there is no such id here")
 
 // Query selects records; empty members select everything.
 type Query struct {

@@ -248,7 +248,7 @@ func ofNamed(r evidence.Record) outcome {
 	return mendable
 }
 
-// unknownCaller is the requester of a record whose caller showed nothing.
+// unknownCaller is the requester of a record whose caller had no credentials.
 const unknownCaller = "unknown"
 
 // IsNamed reports whether a requester is a name of the configuration. A requester that
@@ -310,7 +310,7 @@ func (r Report) Advice() []string {
 	add(free, "in free text, which names no skill: "+nameSkill)
 	add(unnamedCalls, "of callers without a name: name them in identity.callers")
 	add(builtIn, "of built-in users, whom identity.callers cannot name: "+OwnKey)
-	add(anonymous, "of callers that showed nothing: they need a session, a key or a certificate before anything can be granted to them")
+	add(anonymous, "of callers without credentials: they need a session, a key or a certificate before anything can be granted to them")
 	add(unnamedOperation, "to nothing that is configured: see powerbox evidence list, and skills in the configuration")
 	return lines
 }
@@ -337,7 +337,7 @@ func (r Report) Grants() GrantFile {
 			g.Left["nothing that is configured was named"] += u.Calls
 		case u.Caller == unknownCaller:
 			if u.own > 0 {
-				g.Left["the caller showed nothing"] += u.own
+				g.Left["the caller had no credentials"] += u.own
 			}
 		case !IsNamed(u.Caller):
 			g.Unnamed[u.Caller] = append(g.Unnamed[u.Caller], u.Agent+": "+u.Operation)

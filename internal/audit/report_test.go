@@ -104,7 +104,7 @@ func TestReportGrantsNothingThatWasDenied(t *testing.T) {
 // A message in free text is one call that names no skill, for every sender. It is no
 // reason to grant any of the operations that it could have asked for.
 func TestReportCountsFreeTextOnce(t *testing.T) {
-	for requester, second := range map[string]string{"a": "", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers that showed nothing"} {
+	for requester, second := range map[string]string{"a": "", "key:x": "1 call of callers without a name", unknownCaller: "1 call of callers without credentials"} {
 		r := called(evidence.Abstain, requester, "observe", "", gate.CodeScope, gate.CodeCapabilityRequired)
 		r.Details.Attempt = "admission"
 		r.Details.Gate.Required = []string{"notes/notes:read/read_note", "notes/notes:read/search_notes", "notes/notes:write/delete_note", "a2a.message"}

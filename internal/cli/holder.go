@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -108,6 +109,9 @@ func (p *Program) keyOrReference(h HolderFlags) (*holder.Client, error) {
 		return nil, Usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
 	}
 	key, err := holder.LoadKey(h.Key)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; correct --key, or make a key with: powerbox keys new %s", err, h.Key)
+	}
 	return &holder.Client{Key: key, HTTP: NewHTTPClient(), Now: p.Now, Random: rand.Reader}, err
 }
 
@@ -184,7 +188,7 @@ func (p *Program) ReadCapabilities(name string) ([]holder.Capability, error) {
 	}
 	held, err := ParseCapabilities(data)
 	if err != nil {
-		return nil, Invalid(fmt.Errorf("%s is no capability file: %w; want one that powerbox request wrote", name, err))
+		return nil, Invalid(fmt.Errorf("%s is not a capability file: %w; want one that powerbox request wrote", name, err))
 	}
 	return held, nil
 }

@@ -97,6 +97,9 @@ func (w *Person) Call(ctx context.Context, method, path string, body, into any) 
 			problem.Message = "HTTP status " + response.Status
 		}
 		err := fmt.Errorf("%s%s: %s", w.base, path, problem.Message)
+		if response.StatusCode == http.StatusUnauthorized {
+			err = fmt.Errorf("%w; log in again with powerbox login, or correct --session-file or --as", err)
+		}
 		if response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized {
 			err = Exit(ExitDenied, err)
 		}

@@ -38,13 +38,13 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	root.SetIn(stdin)
 	root.SetOut(data)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	untold := data.failed()
 	if exitCode(err) == ExitFine {
 		err = untold // output that was not written is a failure
 	}
 	if err != nil && !p.running && untold == nil {
-		err = &exitStatus{exitUsage, err}
+		err = &exitStatus{exitUsage, pointToHelp(cmd, err)}
 	}
 	var status *exitStatus
 	switch {
@@ -103,6 +103,16 @@ func (p *Program) watch(cmd *cobra.Command) {
 	}
 }
 
+// pointToHelp names the help of a command, unless the error of its use already says what is right.
+func pointToHelp(cmd *cobra.Command, err error) error {
+	for _, advice := range []string{"want", "see powerbox", "did you mean", "named by -c"} {
+		if strings.Contains(err.Error(), advice) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+}
+
 // argumentError says what a verb wants where its arguments are wrong.
 func argumentError(cmd *cobra.Command, args []string, err error) error {
 	switch {
@@ -119,7 +129,7 @@ func argumentError(cmd *cobra.Command, args []string, err error) error {
 	case cmd.Flags().Lookup("config") != nil && strings.HasSuffix(args[len(args)-1], ".yaml"):
 		return fmt.Errorf("%q is an argument too many; a configuration is named by -c: %s -c %s", args[len(args)-1], cmd.CommandPath(), args[len(args)-1])
 	}
-	return fmt.Errorf("%q is not what it takes; want: %s", strings.Join(args, " "), cmd.UseLine())
+	return fmt.Errorf("%q: wrong number of arguments; want: %s", strings.Join(args, " "), cmd.UseLine())
 }
 
 // ReadFile reads a file, or standard input where it is called "-".

@@ -115,7 +115,11 @@ func NewHTTPClient() *http.Client {
 
 // LoadConfig reads the configuration as serve does.
 func (p *Program) LoadConfig(file string) (*config.Config, error) {
-	return config.Load(file, os.ReadFile, os.Environ())
+	c, err := config.Load(file, os.ReadFile, os.Environ())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w; correct the name, or write the file with powerbox init", err)
+	}
+	return c, err
 }
 
 // Get reads one answer of the server.
@@ -182,7 +186,7 @@ func Unanswered(err error) string {
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(wrong.Err, &unknown) {
 			return ownAuthority
 		}
-		return "its certificate has to be for that host, and of now"
+		return "its certificate must be for that host, and currently valid"
 	}
 	return "is powerbox serve running there?"
 }

@@ -32,9 +32,9 @@ type AgentAuth struct {
 	RequireIssuer    bool                 `key:"require_issuer" doc:"Refuse agents' tokens without iss. The protocol requires iss; its own client omits it."`
 	RequireProof     bool                 `key:"require_proof" doc:"Accept agents' tokens only with a proof of possession: DPoP (cnf.jkt) or a client certificate (cnf.x5t#S256). Bound tokens always need their proof."`
 	IssuerAudience   bool                 `key:"issuer_audience" doc:"Also accept the provider's URL as audience of executions at its own location."`
-	Tokens           bool                 `key:"tokens" doc:"Issue attenuating tokens for grants on request. Agents narrow them and pass them on offline, and present them at this agent's gateway. This is an extension of the protocol."`
+	Tokens           bool                 `key:"tokens" doc:"Issue attenuating tokens for grants on request. Agents narrow and delegate them offline, and present them at this agent's gateway. This is an extension of the protocol."`
 	TokenLifetime    time.Duration        `key:"token_lifetime" default:"15m" doc:"Longest lifetime of such a token. It also ends when the agent's current session ends."`
-	TokenDepth       int                  `key:"token_depth" default:"1" min:"0" max:"15" doc:"How often such a token may be passed on. A change holds for later grants."`
+	TokenDepth       int                  `key:"token_depth" default:"1" min:"0" max:"15" doc:"How often such a token may be delegated. A change holds for later grants."`
 	EqOperator       bool                 `key:"eq_operator" doc:"Accept the constraint operator eq, which is not in the protocol, for an exact value."`
 	Introspection    Secret               `key:"introspection_token" doc:"Bearer token of services that may introspect agents' tokens. Absent: anyone may, within limits."`
 	Introspections   int                  `key:"introspections" default:"10" min:"0" max:"1000000" doc:"Introspections a second from one address while introspection_token is absent; 0 for only the limit of requests. For IPv6, here and below, a network of 64 bits counts as one address."`

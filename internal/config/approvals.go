@@ -94,7 +94,7 @@ func (k checker) checkRules() {
 	}
 	for n, who := range k.Approvals.Operators {
 		if !strings.Contains(who, ":") || who == "group:" {
-			k.place(fmt.Sprintf("approvals.operators[%d]", n), "%q is nobody; want a principal such as user:bob, or group:NAME", who)
+			k.place(fmt.Sprintf("approvals.operators[%d]", n), "%q is not a principal; want a principal such as user:bob, or group:NAME", who)
 		}
 	}
 	for n, r := range k.Approvals.Rules {

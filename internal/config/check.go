@@ -211,7 +211,7 @@ func (k checker) checkClient(at, client string) {
 	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return u.Token.Reveal() == client }):
 		k.place(at, "is the session token of a built-in user, which is a secret and names no client; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT")
 	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return "dev:"+u.Name == client }):
-		k.place(at, "%q is a built-in user, who is no client: the rule would name nobody; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT", client)
+		k.place(at, "%q is a built-in user, who is no client: the rule would match no caller; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT", client)
 	case len(k.Identity.Providers) < 2:
 	case qualified && !slices.ContainsFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == issuer }):
 		k.place(at, "%q names an issuer that is not in identity.providers", client)
@@ -323,7 +323,7 @@ func (k checker) checkEvidence(at string, a Agent) {
 		k.place(at+".bodies.keep", "%q has bodies that can be erased, and evidence.arguments: full keeps the same inside records, where they cannot; want redacted or none there", a.Bodies.Keep)
 	}
 	if a.Degraded.Calls != "none" && a.GatewayURL != "" {
-		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a gateway apart from it, as gateway_url has them, has nothing to record a gap in once its disk has failed", a.Degraded.Calls)
+		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a remote gateway (gateway_url) cannot record a gap after its disk has failed", a.Degraded.Calls)
 	}
 	if f := a.Degraded.For; f > maximumDegraded {
 		k.place(at+".degraded.for", "%s is longer than %s", shortDuration(f), shortDuration(maximumDegraded))

@@ -22,7 +22,8 @@ The server rejects unknown keys and values, with file, line and the nearest know
 name. It reports all problems at once. YAML anchors, aliases and tags are not
 supported. Paths are relative to the file that contains them. ` + "`[]`" + ` stands for each
 element of a list and NAME for any name. A variable in the environment takes
-precedence over the file.
+precedence over the file. A code such as SEP-8 or EXT-2 is a requirement
+([conformance](../assurance/conformance.md)).
 ` + "`powerbox config print --effective`" + ` shows the settings in force, with secrets masked.
 
 An operation is named ` + "`grant/operation`" + `, such as ` + "`documents:read/search`" + `. A

@@ -40,7 +40,7 @@ func Enforced(c *Config, id string, card agentcard.Card) (*Enforcement, error) {
 	resources := c.Resources[id].File != "" || len(c.Resources[id].Items) > 0
 	e := &Enforcement{Agent: id, Skills: []enforcedSkill{}, FreeText: freeText(*agent)}
 	for _, s := range card.Skills() {
-		level := enforcedSkill{s.ID, "L0", "maps to no operation; nobody can be granted it by itself"}
+		level := enforcedSkill{s.ID, "L0", "maps to no operation, so it cannot be granted on its own"}
 		if m, ok := mapped[s.ID]; ok {
 			level.Level, level.Why = levelOf(m, resources)
 		}

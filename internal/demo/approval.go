@@ -52,7 +52,7 @@ func (d *demo) approval(ctx context.Context) error {
 		d.failures = append(d.failures, fmt.Sprintf("the waiting call was given %v", held))
 		return nil
 	}
-	d.out.say("  The waiting call was given:  %s", d.out.green(fmt.Sprintf("%s on %s, until %s", strings.Join(held[0].Operations, ", "), names(held[0].Handles), held[0].Expires.Local().Format("15:04:05"))))
+	d.out.say("  The waiting call got:  %s", d.out.green(fmt.Sprintf("%s on %s, until %s", strings.Join(held[0].Operations, ", "), names(held[0].Handles), held[0].Expires.Local().Format("15:04:05"))))
 	args := powerbox.Object(powerbox.Member{Name: "resourceHandle", Value: powerbox.String(held[0].Handles[0].Handle)})
 	if _, err := client.Invoke(ctx, agent, held[0], "retrieve_document", args); err != nil {
 		d.failures = append(d.failures, "what the person left could not be read: "+err.Error())
@@ -60,7 +60,7 @@ func (d *demo) approval(ctx context.Context) error {
 	if _, err := client.Invoke(ctx, agent, held[0], "follow_document", args); err == nil {
 		d.failures = append(d.failures, "what the person took away went on")
 	}
-	d.out.say("  What was shown, what was answered and by whom is on record.")
+	d.out.say("  The record names the question, the answer and the person.")
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (d *demo) narrows(ctx context.Context, p *holder.Pending) error {
 	if seen == nil || i < 0 {
 		return errors.New("the page does not show what is asked for")
 	}
-	d.out.say("  The person at %s sees who asks, for whom, why, %s and %s; unticks all but one.", p.ApprovalURL, plain.Count(2, "operation"), plain.Count(len(on), "report"))
+	d.out.say("  The person at %s sees the caller, the user, the purpose, %s and %s, and approves only one.", p.ApprovalURL, plain.Count(2, "operation"), plain.Count(len(on), "report"))
 	_, err = d.submit(ctx, browser, p.ApprovalURL, url.Values{"answer": {"approve"}, "seen": {seen[1]}, "op.0": {"retrieve"}, "on.0": {on[i][1]}})
 	return err
 }

@@ -103,7 +103,7 @@ func runDemo(ctx context.Context, p *cli.Program, keep bool) (err error) {
 	if len(d.failures) > 0 {
 		return fmt.Errorf("the demo did not go as it must: %s", strings.Join(d.failures, "; "))
 	}
-	d.out.say("Nothing left the house. Everything above is on record, and the record holds.")
+	d.out.say("No document reached the attacker. Everything above is on record, and the records verify.")
 	if keep {
 		d.keepRunning(ctx)
 	}
@@ -168,7 +168,7 @@ func (d *demo) unprotected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.out.say("In the report stands, put there by somebody else:")
+	d.out.say("The report contains a line that an attacker wrote:")
 	d.out.say("  %s", d.out.red(quarterly.Injection))
 	d.told(town, summary)
 	d.out.say("The outbox of the mail agent:")
@@ -284,18 +284,18 @@ func (d *demo) configuration(dir string) (*config.Config, error) {
 
 // protected is act 1: the same wish, the same report, the same agents.
 func (d *demo) protected(ctx context.Context) error {
-	d.out.act("Act 1: the same agents, the same report; only the URLs of their peers lead through Powerbox")
+	d.out.act("Act 1: the same agents and report; only the URLs of their peers lead through Powerbox")
 	summary, err := d.asUser(ctx, d.gatewayURL(quarterly.Orchestrator))
 	if err != nil {
 		return fmt.Errorf("the task itself must still work: %w", err)
 	}
 	for _, c := range d.outgoing.Held(quarterly.Orchestrator) {
 		if len(c.Handles) > 0 {
-			d.out.say("The orchestrator asked for %s and was given %s on %s: %s", c.Grant, strings.Join(c.Operations, ", "), plain.Count(len(c.Handles), "document"), names(c.Handles))
+			d.out.say("The orchestrator requested %s and got %s on %s: %s", c.Grant, strings.Join(c.Operations, ", "), plain.Count(len(c.Handles), "document"), names(c.Handles))
 		}
 	}
 	for _, c := range d.outgoing.Held(quarterly.Summariser) {
-		d.out.say("It derived, offline, for the summariser: %s on one of them, until %s", strings.Join(c.Operations, ", "), c.Expires.Local().Format("15:04:05"))
+		d.out.say("It delegated to the summariser, offline: %s on one of them, until %s", strings.Join(c.Operations, ", "), c.Expires.Local().Format("15:04:05"))
 	}
 	d.told(d.town, summary)
 	d.out.say("The outbox of the mail agent: %s", plain.Count(len(d.town.Outbox()), "letter"))

@@ -110,7 +110,7 @@ func (d *demo) preflight(ctx context.Context) (err error) {
 		return err
 	}
 	d.hops(ctx, route)
-	d.out.say("The hijacked agents again, which now ask before they hand anything on:")
+	d.out.say("The hijacked agents again, which now check before they delegate:")
 	seen := len(d.town.Calls())
 	if _, err := d.asUser(ctx, d.gatewayURL(quarterly.Orchestrator)); err != nil {
 		return fmt.Errorf("the task itself must still work: %w", err)
@@ -121,7 +121,7 @@ func (d *demo) preflight(ctx context.Context) (err error) {
 		d.out.say("On record as %s: origin %s, target %s, required %s, missing %s", last.ID, last.Origin, last.Target, set(last.Required), set(last.Missing))
 	}
 	came := d.mail.bytes.Load() - before
-	d.out.say("What the mail agent heard of all this: %s", plain.Count(int(came), "byte"))
+	d.out.say("What the mail agent received: %s", plain.Count(int(came), "byte"))
 	if len(d.refusals) != 2 || came != 0 {
 		d.failures = append(d.failures, fmt.Sprintf("%d hand-offs were refused, and the mail agent heard %d bytes", len(d.refusals), came))
 	}

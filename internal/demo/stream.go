@@ -56,7 +56,7 @@ func (d *demo) stream(ctx context.Context) error {
 	if code != "frozen" || last.at.Sub(frozen) > time.Second { // How long the disk took is not the stream's.
 		d.failures = append(d.failures, fmt.Sprintf("the stream ended with %v, %v after the freeze was durable", last.err, last.at.Sub(frozen)))
 	}
-	d.out.say("  The stream:    %s, %s after the command was given (%s after it was durable); events after that: %d", d.out.green(code),
+	d.out.say("  The stream:    %s, %s after the command (%s after it was durable); events after that: %d", d.out.green(code),
 		last.at.Sub(began).Round(10*time.Microsecond), max(0, last.at.Sub(frozen)).Round(10*time.Microsecond), late)
 	d.out.say("      %s", shorten(message, 150))
 	d.attempt(ctx, try{"the same report again, while the agent is frozen", []string{"frozen"}, func(ctx context.Context) error {

@@ -377,9 +377,9 @@ func TestATK36_EnrolmentTokens(t *testing.T) {
 	}
 	fingerprint, secret, _ := strings.Cut(strings.TrimPrefix(made.Token, "pbgw1_"), ".")
 	for name, c := range map[string]struct{ text, want string }{
-		"another type":       {strings.Replace(made.Token, "pbgw1_", "pbxx1_", 1), "holds no token"},
-		"the operator's":     {w.secret(), "holds no token"},
-		"a user's":           {aliceToken, "holds no token"},
+		"another type":       {strings.Replace(made.Token, "pbgw1_", "pbxx1_", 1), "does not contain a token"},
+		"the operator's":     {w.secret(), "does not contain a token"},
+		"a user's":           {aliceToken, "does not contain a token"},
 		"another secret":     {"pbgw1_" + fingerprint + "." + strings.Repeat("A", 43), "unknown, was used or has expired"},
 		"the operator's key": {"pbgw1_" + fingerprint + "." + w.secret(), "unknown, was used or has expired"},
 	} {

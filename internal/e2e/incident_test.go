@@ -83,7 +83,7 @@ func TestEXT28_IncidentOfAnAgent(t *testing.T) {
 		t.Errorf("who asked the documents agent: %v", docs.came)
 	}
 	shown := w.run("trace", "--incident", "planner", "--since", "2h")
-	if !strings.Contains(shown, "still live: 2 on record") || !strings.Contains(shown, "\n  powerbox revoke "+w.read.ID+"\n") {
+	if !strings.Contains(shown, "still valid: 2 on record") || !strings.Contains(shown, "\n  powerbox revoke "+w.read.ID+"\n") {
 		t.Errorf("%s", shown)
 	}
 	for _, command := range got.commands[1:] {

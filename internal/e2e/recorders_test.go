@@ -223,7 +223,7 @@ func TestEXT29_AGatewayApartSignsAsLong(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 		return string(out), err
 	}
-	if out, err := enroll(); err == nil || !strings.Contains(out, "enrol with --algorithm ML-DSA-87") {
+	if out, err := enroll(); err == nil || !strings.Contains(out, "enroll with --algorithm ML-DSA-87") {
 		t.Errorf("Ed25519: %v %s", err, out)
 	}
 	if out, err := enroll("--algorithm", "ML-DSA-87"); err != nil { // the token was not used up

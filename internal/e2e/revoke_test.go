@@ -294,7 +294,7 @@ func TestEXT15_ASubtree(t *testing.T) {
 	if got := w.dies(one.RevocationID); !slices.Equal(got, sorted(one.ID, two.ID)) {
 		t.Errorf("EXT-15 of a child: %v", got)
 	}
-	if text := w.run("revoke", "--dry-run", one.ID); !strings.Contains(text, "2 on record would die") || !strings.Contains(text, two.ID) {
+	if text := w.run("revoke", "--dry-run", one.ID); !strings.Contains(text, "2 on record would end") || !strings.Contains(text, two.ID) {
 		t.Errorf("EXT-15 in words: %s", text)
 	}
 	allowed(t, alice.search(two.Token))

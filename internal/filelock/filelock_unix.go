@@ -19,7 +19,7 @@ func Take(path string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, fmt.Errorf("%s is locked: another powerbox uses what it is for; stop it first", path)
+		return nil, fmt.Errorf("%s is locked by another powerbox process; stop that process first", path)
 	}
 	return f, nil
 }

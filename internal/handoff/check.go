@@ -25,7 +25,7 @@ var Rules = []struct{ ID, About string }{
 	{"cycle", "Agents that hand to each other in a circle."},
 	{"scope_of_nothing", "A part of a scope that matches nothing that the target can do."},
 	{"scope_unused", "A part of a scope that allows what no wire of the pair requires: it is wider than what it is for."},
-	{"unmapped_skill", "A skill of a card that is no operation: nobody can be granted it."},
+	{"unmapped_skill", "A skill of a card that maps to no operation: it cannot be granted."},
 }
 
 // Check finds the errors of declarations. Errors are violations; warnings

@@ -58,7 +58,7 @@ func (a *Authenticator) sentByMistake(h http.Header) error {
 	}
 	for _, value := range h.Values("Authorization") {
 		if slices.ContainsFunc(pieces(value), a.own) {
-			return refuse(CodeMalformed, "the token is one that this server takes for itself, and nobody's session; use it where it is for")
+			return refuse(CodeMalformed, "the token is for this server itself and is not a session; send it only to the server's own endpoints")
 		}
 	}
 	return nil

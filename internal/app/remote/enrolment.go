@@ -45,7 +45,7 @@ func (e Enrolment) known() map[string]string {
 
 // adviseEnrolling says what to do when a gateway has lost its key.
 func (e Enrolment) adviseEnrolling(string) string {
-	return fmt.Sprintf("if it is lost for good, close the gateway at the server (powerbox gateway close %s) and enrol a new --state (powerbox gateway enroll). "+
+	return fmt.Sprintf("if it is lost for good, close the gateway at the server (powerbox gateway close %s) and enroll a new --state (powerbox gateway enroll). "+
 		"Records that this gateway has not sent stay in its spool folder: powerbox gateway spool check", e.Gateway)
 }
 
@@ -123,7 +123,7 @@ func (k *Keys) enrolled() (Enrolment, error) {
 	name := filepath.Join(k.State, "enrolment.json")
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return e, fmt.Errorf("there is no %s; enrol the gateway first with powerbox gateway enroll", name)
+		return e, fmt.Errorf("there is no %s; enroll the gateway first: powerbox gateway enroll, or correct --state", name)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, &e)

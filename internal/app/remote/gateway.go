@@ -218,7 +218,7 @@ func (g *remoteGateway) load(ctx context.Context) (*face, error) {
 	var err error
 	f := &face{}
 	if f.setup, err = g.client.Setup(ctx, g.enrolled.Feed, g.enrolled.Gateway); err != nil {
-		return nil, fmt.Errorf("the setup cannot be had: %w", err)
+		return nil, fmt.Errorf("the server did not send the gateway's setup: %w", err)
 	}
 	if f.config, err = config.Load("the server's setup", f.read, nil); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func OpenSpoolOf(dir, passphrase string) (*SpoolOf, error) {
 	s := &SpoolOf{}
 	state := stateOf(dir)
 	if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err != nil {
-		return nil, fmt.Errorf("%s is no state of a gateway: %w", state, err)
+		return nil, fmt.Errorf("%s is not the state directory of a gateway: %w", state, err)
 	}
 	var err error
 	if s.Keys, err = OpenKeys(state, passphrase); err != nil {

@@ -199,7 +199,7 @@ func (t *tools) admitted(r *mcp.CallToolRequest, provider string) error {
 	if slices.ContainsFunc(known, func(p agentauth.Provider) bool { return p.Issuer == at }) {
 		return nil
 	}
-	refused := fmt.Errorf("%s is not fetched: nobody confirmed it; a person can allow it with powerbox mcp --allow-provider, or discover it with powerbox agent discover", at)
+	refused := fmt.Errorf("%s is not fetched: no person confirmed it; a person can allow it with powerbox mcp --allow-provider, or discover it with powerbox agent discover", at)
 	// The answer is to the question about this URL and no other.
 	id := "fetch " + at
 	if answer, ok := r.Params.InputResponses[id].(*mcp.ElicitResult); ok {

@@ -74,7 +74,7 @@ func ReadCard(ctx context.Context, p *cli.Program, from string, s CardSource) ([
 	known, file := s.known(address)
 	raw, header, changed, err := outbound.New(policy).GetChanged(ctx, address, "application/json", known.ETag)
 	if errors.Is(err, outbound.ErrAddress) && !s.Private {
-		return nil, fmt.Errorf("%w\nadd --private where that is meant", err)
+		return nil, fmt.Errorf("%w\nto read cards from private networks, add --private", err)
 	}
 	if err != nil {
 		return nil, err

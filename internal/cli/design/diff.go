@@ -94,9 +94,13 @@ func modeChanges(before, after []config.Agent) (out []modeChange) {
 
 // policyTexts are the policies of a configuration, one after the other.
 func policyTexts(c *config.Config) ([]byte, error) {
+	files, err := config.Files(c.Policies)
+	if err != nil {
+		return nil, err
+	}
 	var all []byte
-	for _, file := range c.Policies {
-		data, err := os.ReadFile(string(file))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +137,7 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 		fmt.Fprintln(p.Stdout, "  policies differ; powerbox policy diff says which decisions on record they change")
 	}
 	if len(c.Gains)+len(c.Modes) == 0 {
-		fmt.Fprintln(p.Stdout, "nobody gains or loses anything by scopes, skills and modes")
+		fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority by scopes, skills and modes")
 	}
 	return nil
 }
@@ -197,7 +201,7 @@ func newApply(p *cli.Program) *cobra.Command {
 		case dry:
 			return nil
 		case changes.wider() && !consent:
-			return cli.Invalid(errors.New("somebody gains something; nothing was changed. If that is meant, add --consent"))
+			return cli.Invalid(errors.New("an agent or user gains authority; nothing was changed. If this is intended, add --consent"))
 		}
 		if err := replaceFile(args[0], to); err != nil {
 			return err

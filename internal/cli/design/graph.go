@@ -484,7 +484,7 @@ func newGraphDiff(p *cli.Program) *cobra.Command {
 				}
 			}
 			if len(gains) == 0 {
-				fmt.Fprintln(p.Stdout, "nobody gains or loses anything")
+				fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority")
 			}
 		}
 		if err == nil && consent && more > 0 {

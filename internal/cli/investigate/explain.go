@@ -164,7 +164,7 @@ func (x *explainer) readThing(thing string) ([]byte, error) {
 	case strings.Count(thing, ".") == 2 && strings.HasPrefix(thing, "ey"):
 		return []byte(thing), nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.Usage(fmt.Errorf("%q is no file, no compact token, and no id; want a file, eyJ..., cap_... or rec_..., or explain policy", thing))
+		return nil, cli.Usage(fmt.Errorf("%q is not a file, a compact token or an id; want a capability file, a token (eyJ...), cap_..., rec_... or last", thing))
 	}
 	return nil, err
 }
@@ -175,7 +175,7 @@ func (x *explainer) server() (*cli.Operator, error) {
 		return x.operator, nil
 	}
 	if x.offline {
-		return nil, cli.Usage(errors.New("an id has to be looked up at the server; leave --offline away"))
+		return nil, cli.Usage(errors.New("an id must be looked up at the server; omit --offline"))
 	}
 	return nil, x.why
 }
@@ -220,7 +220,7 @@ func printExplained(p *cli.Program, e explanation) {
 		fmt.Fprintf(p.Stdout, "  fails too   %s: %s\n", f.Code, f.Message)
 	}
 	if e.Fix != "" {
-		fmt.Fprintf(p.Stdout, "  to mend     %s\n", e.Fix)
+		fmt.Fprintf(p.Stdout, "  to fix      %s\n", e.Fix)
 	}
 	for _, n := range e.Notes {
 		fmt.Fprintf(p.Stdout, "  note        %s\n", n)

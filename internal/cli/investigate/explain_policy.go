@@ -143,7 +143,7 @@ func printPolicy(p *cli.Program, a policyAnswer, q policyQuestion, output string
 		fmt.Fprintf(p.Stdout, "  approval   by a %s\n", a.Approval)
 	}
 	if a.Fix != "" {
-		fmt.Fprintf(p.Stdout, "  to mend    %s\n", a.Fix)
+		fmt.Fprintf(p.Stdout, "  to fix     %s\n", a.Fix)
 	}
 	return status
 }

@@ -152,7 +152,7 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	if e.First != nil {
 		e.Fix = x.decisionFix(r)
 		if audit.Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" {
-			e.Fix = "whoever is asked answers on the page, or with powerbox approval list and approve"
+			e.Fix = "an approver answers on the page, or with powerbox approval list and approve"
 		}
 	}
 	return e, x.under(ctx, r, &e)

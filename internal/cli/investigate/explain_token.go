@@ -91,7 +91,7 @@ func (x *explainer) chain(ctx context.Context, chain []string) (explanation, err
 			e.fact("may", "%s%s", name, cli.ArgumentsText(c.Shape))
 		}
 	}
-	e.fact("passed on", "%d of at most %d times", last.Depth, last.MaxDepth)
+	e.fact("delegated", "%d of at most %d times", last.Depth, last.MaxDepth)
 	x.remaining(&e, last)
 	x.revoked(ctx, u, &e)
 	if e.First != nil {

@@ -51,7 +51,7 @@ func stopVerb(p *cli.Program, cmd *cobra.Command, path, done string) *cobra.Comm
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required with TARGET")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && reason == "" {
-			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))
+			return cli.Usage(errors.New("--reason is missing; want a short text for the record, such as 'laptop stolen'"))
 		}
 		op, err := p.Operator(o)
 		if err != nil {

@@ -61,14 +61,14 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 	}
 	fmt.Fprintf(p.Stdout, "%s since %s\n", plain.Printable(in.Agent), since)
 	err := errors.Join(
-		printTouched(p, "it touched", in.Touched, func(t audit.Touched) string { return t.Agent }),
-		printTouched(p, "others did in its traces, or under what it passed on", in.Through, func(t audit.Touched) string { return plain.Printable(t.Requester) + " -> " + t.Agent }),
-		printTouched(p, "it was asked by", in.CameFrom, func(t audit.Touched) string { return plain.Printable(t.Requester) }),
+		printTouched(p, "it called", in.Touched, func(t audit.Touched) string { return t.Agent }),
+		printTouched(p, "others called in its traces, or under capabilities that it delegated", in.Through, func(t audit.Touched) string { return plain.Printable(t.Requester) + " -> " + t.Agent }),
+		printTouched(p, "it was called by", in.CameFrom, func(t audit.Touched) string { return plain.Printable(t.Requester) }),
 	)
 	printOthers(p, "\n", in.Other)
-	fmt.Fprintf(p.Stdout, "\nit passed on: %s\n", plain.Count(len(in.Delegated), "capability record"))
+	fmt.Fprintf(p.Stdout, "\nit delegated: %s\n", plain.Count(len(in.Delegated), "capability record"))
 	for _, d := range in.Delegated {
-		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "somebody who has not used it")), strings.Join(d.Granted, ", "))
+		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "a holder that has not used it")), strings.Join(d.Granted, ", "))
 	}
 	printLive(p, in)
 	fmt.Fprintln(p.Stdout, "\nto stop it:")
@@ -83,10 +83,10 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 
 func printLive(p *cli.Program, in audit.Incident) {
 	if in.Live == nil {
-		fmt.Fprintln(p.Stdout, "\nwhat is still live is known to the server alone: ask it, without --from")
+		fmt.Fprintln(p.Stdout, "\na bundle does not show which capabilities are still valid: ask the server, without --from")
 		return
 	}
-	fmt.Fprintf(p.Stdout, "\nstill live: %d on record\n", len(in.Live))
+	fmt.Fprintf(p.Stdout, "\nstill valid: %d on record\n", len(in.Live))
 	for _, c := range in.Live {
 		frozen := map[bool]string{true: ", frozen"}[c.Frozen]
 		fmt.Fprintf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, plain.Printable(plain.Or(c.Requester, c.Holder)),

@@ -25,9 +25,9 @@ func newReport(p *cli.Program) *cobra.Command {
 		Example: "  powerbox report\n" +
 			"  powerbox report --since 168h --agent documents\n" +
 			"  powerbox report --grants > powerbox.d/scopes.yaml",
-		Long: "Report reads the records of calls. The column scoped counts the calls that no scope of the caller allows. The column\n" +
-			"require counts the calls without a capability, and the calls that could not have one. --grants prints a file of scopes\n" +
-			"that cover the observed calls, for the include of powerbox.yaml. Review it first: it allows every observed call.",
+		Long: "Report reads the records of calls. SCOPED WOULD counts the calls that no scope of the caller allows. REQUIRE WOULD\n" +
+			"counts the calls without a capability, and the calls that could not have one. --grants prints a file of scopes that\n" +
+			"cover the observed calls, for the include of powerbox.yaml. Review it first: it allows every observed call.",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
@@ -98,7 +98,7 @@ func printUse(p *cli.Program, r audit.Report) error {
 // printOthers says which records beside those of calls there are.
 func printOthers(p *cli.Program, before string, o audit.Others) {
 	if len(o) > 0 {
-		fmt.Fprintf(p.Stdout, "%srecords that are no calls: %s; powerbox evidence list shows them\n", before, o)
+		fmt.Fprintf(p.Stdout, "%sother records: %s; powerbox evidence list shows them\n", before, o)
 	}
 }
 
@@ -110,7 +110,7 @@ func printGrants(p *cli.Program, r audit.Report, which string) error {
 	if !r.Since.IsZero() {
 		since = r.Since.Format(time.RFC3339)
 	}
-	fmt.Fprintf(p.Stdout, "# Scopes %s since %s. Read it: whatever was called is in it.\n", which, since)
+	fmt.Fprintf(p.Stdout, "# Scopes %s since %s. Review it: it allows every call that was made.\n", which, since)
 	fmt.Fprintln(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
 	if len(g.Scopes) > 0 {
 		fmt.Fprintln(p.Stdout, "scopes:")

@@ -60,7 +60,7 @@ func await(ctx context.Context, op *cli.Operator, sequence int64) (*reached, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("it is revoked, and not everybody has it yet: %w", ctx.Err())
+			return nil, fmt.Errorf("it is revoked, and not every gateway has confirmed it yet: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -117,11 +117,11 @@ func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[stri
 	if output == "json" {
 		return p.PrintJSON(v)
 	}
-	fmt.Fprintf(p.Stdout, "%s: %d on record would die", v.Target, v.Count)
+	fmt.Fprintf(p.Stdout, "%s: %d on record would end", v.Target, v.Count)
 	if v.Count > len(v.Dies) {
 		fmt.Fprintf(p.Stdout, ", of which %d are listed", len(v.Dies))
 	}
-	fmt.Fprintln(p.Stdout, "; links that holders derived from them offline die with them")
+	fmt.Fprintln(p.Stdout, "; links that holders derived from them offline end with them")
 	if len(v.Dies) == 0 {
 		return nil
 	}

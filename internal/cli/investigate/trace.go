@@ -94,7 +94,7 @@ func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
 	line("when", "%s%s%s%s", plain.Time(h.Time), plain.Prefixed(", task ", plain.Printable(h.Task)), plain.Prefixed(" in tenant ", plain.Printable(h.Tenant)), plain.Prefixed(", for ", h.Principal))
 	line("why", "%s", plain.Unescaped(h.Purpose))
 	for _, s := range h.Under {
-		line("under", "%s%s%s", s.Capability, plain.Prefixed(", asked for by ", plain.Printable(s.By)), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
+		line("under", "%s%s%s", s.Capability, plain.Prefixed(", requested by ", plain.Printable(s.By)), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
 	}
 	if len(h.Under) == 0 {
 		line("under", "%s", plain.Prefixed("no capability; mode ", h.Mode))

@@ -68,7 +68,7 @@ func newUsage(p *cli.Program) *cobra.Command {
 
 func printUsage(p *cli.Program, u audit.Usage) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HOLDER\tAGENT\tOPERATION\tGRANTED\tEXERCISED\tLAST")
+	fmt.Fprintln(w, "HOLDER\tAGENT\tOPERATION\tGRANTED\tUSED\tLAST")
 	unused := 0
 	for _, h := range u.Uses {
 		granted := "yes"
@@ -84,8 +84,11 @@ func printUsage(p *cli.Program, u audit.Usage) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if len(u.Uses) == 0 {
+		fmt.Fprintf(p.Stderr, "powerbox: no authority and no use of %q is on record in this period; check the name, and --since\n", u.Agent)
+	}
 	if unused > 0 {
-		fmt.Fprintf(p.Stdout, "%d granted and not used in this period: powerbox usage %s --narrow prints what would have sufficed\n", unused, u.Agent)
+		fmt.Fprintf(p.Stdout, "%d granted and not used in this period: powerbox usage %s --narrow prints the smallest scopes that would have been enough\n", unused, u.Agent)
 	}
 	return nil
 }

@@ -38,11 +38,11 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "`time`, such as 2027-01-15T08:30:00Z, or how long from now, such as 20m")
-	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		end, err := untilTime(p, until)
 		if err == nil && reason == "" {
-			err = errors.New("--reason is missing; want why it is done, for the record")
+			err = errors.New("--reason is missing; want a short text for the record, such as 'new disk'")
 		}
 		if err != nil {
 			return cli.Usage(err)

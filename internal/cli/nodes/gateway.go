@@ -117,7 +117,7 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of; required")
+	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of (required)")
 	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -157,8 +157,8 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 			"pins. To rotate the keys, enroll with a new state directory and close the old gateway.",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url; required")
-	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - for standard input; required")
+	cmd.Flags().StringVar(&server, "server", "", "`URL` of the server, its issuer.url (required)")
+	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - is standard input (required)")
 	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` for the gateway's keys and records")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
 	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing if the state is already enrolled, for scripts that run before every start")
@@ -181,7 +181,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 		}
 		fingerprint, secret, ok := issuer.SplitGatewayToken(string(data))
 		if !ok {
-			return cli.Usage(fmt.Errorf("%s holds no token of powerbox gateway token", file))
+			return cli.Usage(fmt.Errorf("%s does not contain a token from powerbox gateway token", file))
 		}
 		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil {
 			return fmt.Errorf("%s is enrolled already; want another --state", state)

@@ -58,9 +58,9 @@ func newRelay(p *cli.Program) *cobra.Command {
 			return runRelay(cmd.Context(), p, o)
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.servers, "server", nil, "`URL` of the server or relay to follow; repeat it for several, the first is preferred; required")
+	cmd.Flags().StringArrayVar(&o.servers, "server", nil, "`URL` of the server or relay to follow; repeat it for several, the first is preferred (required)")
 	cmd.Flags().StringVar(&o.issuer, "issuer", "", "public `URL` of the server, as it signs; default the last --server")
-	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "public `key` of the feed, as powerbox feed key prints it; repeat it while it changes; required")
+	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "public `key` of the feed, as powerbox feed key prints it; repeat it while it changes (required)")
 	cmd.Flags().StringVar(&o.tokenFile, "token-file", "", "`file` with the bearer token for the server or relay it follows (issuer.feed.relays of the server)")
 	cmd.Flags().StringVar(&o.admitFile, "admit-file", "", "`file` with the bearer tokens of the followers, one per line, at least 32 bytes each")
 	cmd.Flags().BoolVar(&o.anyone, "admit-anyone", false, "admit every client that reaches the address: it sees ids of capabilities and pseudonyms")
@@ -105,7 +105,7 @@ func runRelay(ctx context.Context, p *cli.Program, o relayOptions) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return fmt.Errorf("listen: %w; stop the program that uses the address, or correct --listen", err)
 	}
 	secured, err := serve.NewTLS("--tls-certificate", o.tls)
 	if err != nil {

@@ -55,7 +55,7 @@ func newWitness(p *cli.Program) *cobra.Command {
 		}
 		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", c.Listen)
 		if err != nil {
-			return errors.Join(fmt.Errorf("listen: %w", err), b.Close())
+			return errors.Join(fmt.Errorf("listen: %w; stop the program that uses the address, or correct listen in the configuration", err), b.Close())
 		}
 		log.InfoContext(cmd.Context(), "watching", slog.String("listen", listener.Addr().String()), slog.String("key", key.String()), slog.Int("logs", len(c.Logs)))
 		return errors.Join(serve.Run(cmd.Context(), listener, http.TimeoutHandler(witness.Handler(b, log), witnessTime, "too slow")), b.Close())

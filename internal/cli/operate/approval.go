@@ -130,7 +130,7 @@ func newApprovalShow(p *cli.Program) *cobra.Command {
 
 // showQuestion shows what the server knows, and apart from it what the agent says.
 func showQuestion(p *cli.Program, q question) {
-	host := "a host that nobody has approved yet"
+	host := "a host that no person has approved yet"
 	if q.HostKnown {
 		host = "a host that was approved before"
 	}

@@ -83,5 +83,5 @@ func printConsent(p *cli.Program, c api.Consent, given bool) {
 		fmt.Fprintf(out, "goes on with the card %s\n", c.Digest)
 		return
 	}
-	fmt.Fprintf(out, "stopped until somebody consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
+	fmt.Fprintf(out, "stopped until an operator consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
 }

@@ -183,6 +183,9 @@ func newKeysNew(p *cli.Program) *cobra.Command {
 			return cli.Usage(fmt.Errorf("--algorithm is %q; want Ed25519 or ES256", algorithm))
 		}
 		key, err := holder.NewKeyFile(args[0], a, rand.Reader)
+		if errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("%w; name another file, because an existing key is never replaced", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func newKeysInstall(p *cli.Program) *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVarP(&config, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().StringVar(&from, "from", "", "`folder` with the keys; required")
+	cmd.Flags().StringVar(&from, "from", "", "`folder` with the keys (required)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if from == "" {
 			return cli.Usage(errors.New("--from is missing: the folder with the keys"))

@@ -20,7 +20,7 @@ var afterReplacing = map[string]string{
 	"evidence":           afterEvidence,
 	"evidence-es256":     afterEvidence,
 	"evidence-ml-dsa-87": afterEvidence,
-	"checkpoint":         "Give the new checkpoint key to every witness and to everybody who pins the log: powerbox evidence trust. Checkpoints made before verify under the old key",
+	"checkpoint":         "Give the new checkpoint key to every witness and every verifier that pins the log: powerbox evidence trust. Checkpoints made before verify under the old key",
 	"feed":               "Enrol every remote gateway again, and give relays and other readers of the feed the new key",
 	"handles":            "Resource handles that were issued before are void: holders must request new ones",
 	"pairwise":           "Users have other pseudonyms in new records. Run powerbox freeze to see what is frozen, and freeze users again whose freeze names a pseudonym",
@@ -42,7 +42,7 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record; required")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why a key was replaced"))

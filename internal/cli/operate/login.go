@@ -52,7 +52,7 @@ func login(ctx context.Context, p *cli.Program, f loginFlags) error {
 	ctx = oidc.ClientContext(ctx, cli.NewHTTPClient())
 	provider, err := oidc.NewProvider(ctx, f.issuer)
 	if err != nil {
-		return fmt.Errorf("the provider's configuration cannot be had: %w", err)
+		return fmt.Errorf("the configuration of the identity provider cannot be read: %w; check --issuer", err)
 	}
 	endpoint := provider.Endpoint()
 	if endpoint.DeviceAuthURL == "" {

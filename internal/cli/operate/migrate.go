@@ -36,7 +36,7 @@ func newMigrate(p *cli.Program) *cobra.Command {
 		verb := &cobra.Command{Use: use, Short: short, Example: "  powerbox migrate " + use + " -c powerbox.yaml", Args: cobra.NoArgs}
 		output := cli.OutputFlag(verb)
 		verb.RunE = func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(file, os.ReadFile, os.Environ())
+			c, err := p.LoadConfig(file)
 			if err != nil {
 				return err
 			}

@@ -93,7 +93,7 @@ func newPersonShow(p *cli.Program) *cobra.Command {
 			return err
 		}
 		if len(all) == 0 {
-			return fmt.Errorf("nothing is kept of %q: no passkey, no host, never frozen or removed. powerbox person list names everybody", args[0])
+			return fmt.Errorf("no person %q is known: no passkey, no host, never frozen or removed. powerbox person list shows all people", args[0])
 		}
 		return p.PrintJSON(all[0])
 	}
@@ -108,7 +108,7 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
-			return cli.Usage(errors.New("--reason is missing; want why it is done, for the record"))
+			return cli.Usage(errors.New("--reason is missing; want a short text for the record, such as 'laptop stolen'"))
 		}
 		op, err := p.Operator(o)
 		if err != nil {

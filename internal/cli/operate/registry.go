@@ -135,7 +135,7 @@ func searcher(p *cli.Program, o *cli.OperatorFlags, session string) (*cli.Operat
 
 func printListed(p *cli.Program, all []json.RawMessage) error {
 	if len(all) == 0 {
-		fmt.Fprintln(p.Stderr, "no agent that you may see has all of that")
+		fmt.Fprintln(p.Stderr, "no agent that you may see matches")
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)

@@ -46,7 +46,7 @@ func newStore(p *cli.Program) *cobra.Command {
 			if from != "sqlite" || to != "postgres" {
 				return cli.Usage(fmt.Errorf("--from %q --to %q: want --from sqlite --to postgres", from, to))
 			}
-			c, err := config.Load(file, os.ReadFile, os.Environ())
+			c, err := p.LoadConfig(file)
 			if err != nil {
 				return err
 			}
@@ -54,8 +54,8 @@ func newStore(p *cli.Program) *cobra.Command {
 		},
 	}
 	copying.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	copying.Flags().StringVar(&from, "from", "", "sqlite")
-	copying.Flags().StringVar(&to, "to", "", "postgres")
+	copying.Flags().StringVar(&from, "from", "", "store to copy from: sqlite (required)")
+	copying.Flags().StringVar(&to, "to", "", "store to copy to: postgres (required)")
 	cli.Required(copying, "from", "to")
 	cmd.AddCommand(copying, newStoreSalvage(p))
 	return cmd

@@ -30,7 +30,7 @@ func newStoreSalvage(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := config.Load(file, os.ReadFile, os.Environ())
+		c, err := p.LoadConfig(file)
 		if err != nil {
 			return err
 		}

@@ -84,12 +84,12 @@ func newDoctor(p *cli.Program) *cobra.Command {
 func (d *doctor) examine(ctx context.Context, file string) {
 	c, err := d.LoadConfig(file)
 	if errors.Is(err, os.ErrNotExist) {
-		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", err)
+		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", errors.Unwrap(err))
 		return
 	}
 	if err != nil {
 		for _, problem := range operate.ProblemTexts(err) {
-			d.find("configuration", broken, "mend the line; docs/reference/configuration.md has all settings", "%s", problem)
+			d.find("configuration", broken, "correct the line; docs/reference/configuration.md has all settings", "%s", problem)
 		}
 		return
 	}
@@ -112,18 +112,18 @@ func (d *doctor) policies() {
 	loaded, err := operate.EngineOf(d.config)
 	if err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
-			d.find("policies", broken, "mend the policy or the catalogue", "%s", line)
+			d.find("policies", broken, "correct the policy or the catalogue", "%s", line)
 		}
 		return
 	}
 	files, err := config.Files(d.config.Policies)
 	if err != nil || len(files) == 0 {
-		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "%s, so that nothing can be granted to anybody", noPolicies(d.config.Policies))
+		d.find("policies", warning, "add a policy file to policies; see powerbox explain policy", "%s, so that nothing can be granted", noPolicies(d.config.Policies))
 		return
 	}
 	for _, pattern := range d.config.Policies {
 		if found, _ := config.Files([]config.Path{pattern}); len(found) == 0 { // the same patterns were read above
-			d.find("policies", warning, "mend the pattern, or take it out of policies", "no file fits %s", pattern)
+			d.find("policies", warning, "correct the pattern, or remove it from policies", "no file matches %s", pattern)
 		}
 	}
 	d.ok("policies", "%s, %s", plain.Count(len(files), "file"), loaded.Engine.Digest())
@@ -141,7 +141,7 @@ func (d *doctor) identity() {
 		d.find("identity", warning, "configure identity.providers before this is more than an experiment", "there are built-in users, so that the server needs --dev")
 	}
 	if len(d.config.Identity.Providers)+len(d.config.Identity.Dev) == 0 {
-		d.find("identity", warning, "configure identity.providers", "no sessions are believed, so that nobody can request a capability")
+		d.find("identity", warning, "configure identity.providers", "no identity provider is configured, so that no user can request a capability")
 	}
 }
 
@@ -157,7 +157,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	response, begin, err := d.head(ctx, base+"/readyz")
 	if err != nil {
-		remedy := "start it: powerbox serve; if it runs, issuer.url is not how it is reached"
+		remedy := "start it: powerbox serve; if it runs, correct issuer.url: it is not reachable there"
 		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 			remedy = cli.Unanswered(err)
 		}
@@ -230,7 +230,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	}
 	client, err := d.way(a)
 	if err != nil {
-		d.find(check, broken, "mend the files of agents.tls", "%v", err)
+		d.find(check, broken, "correct the files of agents[].tls", "%v", err)
 		return
 	}
 	if a.Protocol == "mcp" {
@@ -240,7 +240,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 	begin := d.Now()
 	raw, header, err := client.Get(ctx, strings.TrimRight(a.Upstream, "/")+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
-		d.find(check, broken, "start the agent, or mend agents.upstream", "its card cannot be read: %v", err)
+		d.find(check, broken, "start the agent, or correct agents[].upstream", "its card cannot be read: %v", err)
 		return
 	}
 	d.clock("the agent's", header.Get("Date"), begin)
@@ -303,13 +303,13 @@ func (d *doctor) skills(check string, a config.Agent, card a2a.CardView) {
 		mapped[s.Skill] = true
 		if !slices.Contains(card.Skills, s.Skill) {
 			good = false
-			d.find(check, broken, fmt.Sprintf("remove it from skills.%s, or mend its name", a.ID), "skill %q is configured, but not in the card any more", s.Skill)
+			d.find(check, broken, fmt.Sprintf("remove it from skills.%s, or correct its name", a.ID), "skill %q is configured, but not in the card any more", s.Skill)
 		}
 	}
 	for _, skill := range card.Skills {
 		if !mapped[skill] {
 			good = false
-			d.find(check, warning, fmt.Sprintf("map it in skills.%s; until then nobody can be granted it", a.ID), "skill %q of the card maps to no operation", skill)
+			d.find(check, warning, fmt.Sprintf("map it in skills.%s; until then it cannot be granted", a.ID), "skill %q of the card maps to no operation", skill)
 		}
 	}
 	if good {

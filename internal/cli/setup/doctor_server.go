@@ -95,7 +95,7 @@ func (d *doctor) witnesses() {
 		d.ok("witness", "%s, of which %d must agree", plain.Count(n, "witness"), d.config.Evidence.Quorum)
 		return
 	}
-	d.find("witness", warning, "run a witness in other hands and name it in evidence.witnesses: docs/how-to/witness.md",
+	d.find("witness", warning, "have another party run a witness, and name it in evidence.witnesses: docs/how-to/witness.md",
 		"no witness is configured: a store that was restored from an older copy starts, without its last records and revocations")
 }
 
@@ -224,7 +224,7 @@ func (d *doctor) tls() {
 	}
 	pair, err := tls.LoadX509KeyPair(string(files.Certificate), string(files.Key))
 	if err != nil {
-		d.find("tls", broken, "mend the files of issuer.tls: the server does not start with these, and a running one goes on with those before", "%v", err)
+		d.find("tls", broken, "correct the files of issuer.tls: the server does not start with these, and a running server keeps the previous ones", "%v", err)
 		return
 	}
 	end := pair.Leaf.NotAfter.UTC().Format(time.DateOnly)

@@ -109,7 +109,7 @@ func (d *draft) read(ctx context.Context, p *cli.Program) error {
 	}
 	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
-		return fmt.Errorf("%w\nno card could be read; want the URL that its clients have, below which .well-known/agent-card.json is", err)
+		return fmt.Errorf("%w\nthe card was not read. Start the agent, or correct --agent: the URL that its clients use, without .well-known/agent-card.json", err)
 	}
 	if d.card, err = a2a.ReadCard(raw); err != nil {
 		return fmt.Errorf("the card of %s: %w", d.agent, err)

@@ -62,7 +62,7 @@ func (d *draft) agents(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.agent))
-	fmt.Fprintf(b, "    # What a message needs that names no skill: it could ask for anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+	fmt.Fprintf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
 // offers writes a grant for what reads and one for what writes, as far as
@@ -131,14 +131,14 @@ func (d *draft) cedar() string {
 
 // catalogue is a stub with an example that is a comment.
 func (d *draft) catalogue() string {
-	return fmt.Sprintf("# Resources of agent %s that can be asked for, one by one. None so far.\n"+
+	return fmt.Sprintf("# Resources of agent %s that callers can request, one by one. None so far.\n"+
 		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
 }
 
 // proposedWitness is written as a comment: another party runs a witness, whose key
 // is not known here.
-const proposedWitness = `# Without a witness, nobody notices when this server is restored from an older copy: its last records and revocations are gone.
-# Run "powerbox witness" on a machine in other hands, and name it here (docs/how-to/witness.md):
+const proposedWitness = `# Without a witness, a restore from an older copy is not noticed, and the last records and revocations are gone.
+# Have another party run "powerbox witness", and name it here (docs/how-to/witness.md):
 # evidence:
 #   witnesses: [{url: "https://witness.example.org", key: "what powerbox witness key prints"}]
 `

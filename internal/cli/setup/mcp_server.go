@@ -86,7 +86,7 @@ func (d *draft) guessTools(tools []mcpTool, which string) error {
 func (d *doctor) mcpServer(ctx context.Context, check string, via http.RoundTripper, a config.Agent) {
 	tools, err := mcpToolsOf(ctx, via, a.Upstream)
 	if err != nil {
-		d.find(check, broken, "start the server, or mend agents.upstream", "%v", err)
+		d.find(check, broken, "start the server, or correct agents[].upstream", "%v", err)
 		return
 	}
 	card := a2a.CardView{Interfaces: []a2a.Interface{{URL: a.Upstream}}}

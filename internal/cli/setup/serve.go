@@ -2,7 +2,6 @@ package setup
 
 import (
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,7 @@ func newServe(p *cli.Program) *cobra.Command {
 			"  powerbox serve -c powerbox.yaml --dev",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(file, os.ReadFile, os.Environ())
+			c, err := p.LoadConfig(file)
 			if err != nil {
 				return err
 			}

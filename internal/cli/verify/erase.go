@@ -34,7 +34,7 @@ func newEvidenceErase(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase [--record ID]... [--for USER] [--agent AGENT] [--older-than DURATION]",
 		Short: "Erase stored bodies, and keep the records",
-		Long: "Erase deletes stored bodies (agents.bodies) together with the keys of their commitments. The bodies can then no longer be\n" +
+		Long: "Erase deletes stored bodies (agents[].bodies) together with the keys of their commitments. The bodies can then no longer be\n" +
 			"read or guessed. Records, chains and proofs stay, and still verify. Several flags together select fewer bodies. The\n" +
 			"erasure is recorded, with the ids of the records.\n" +
 			"\n" +
@@ -110,7 +110,7 @@ func erase(ctx context.Context, p *cli.Program, op *cli.Operator, e erasure, yes
 		return err
 	}
 	if !done.Scrubbed {
-		fmt.Fprintln(p.Stderr, "powerbox: somebody was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
+		fmt.Fprintln(p.Stderr, "powerbox: another process was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
 	}
 	if output == "json" {
 		return p.PrintJSON(done)

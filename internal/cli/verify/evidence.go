@@ -190,7 +190,7 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d with an outcome that was never told\n",
+		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d without a recorded outcome\n",
 			r.Verdict(), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
 		if r.Covered > 0 {
 			fmt.Fprintf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))
@@ -263,7 +263,7 @@ func newEvidenceShow(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	o := cli.AddOperatorFlags(cmd)
-	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents.bodies) instead, after checking it against the commitment in the record")
+	cmd.Flags().BoolVar(&body, "body", false, "print the body (agents[].bodies) instead, after checking it against the commitment in the record")
 	cmd.Flags().StringVar(&arguments, "arguments", "", "compare the arguments of an execution with `FILE` instead, byte for byte as sent; exit 4 if they differ")
 	cmd.MarkFlagsMutuallyExclusive("body", "arguments")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

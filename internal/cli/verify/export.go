@@ -41,7 +41,7 @@ func newEvidenceExport(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
 	cli.Values(cmd, "format", "bundle", "jsonl", "ocsf")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
-	cmd.Flags().BoolVar(&bodies, "bodies", false, "include stored bodies (agents.bodies), each after its record; only for a bundle")
+	cmd.Flags().BoolVar(&bodies, "bodies", false, "include stored bodies (agents[].bodies), each after its record; only for a bundle")
 	cmd.Flags().Int64Var(&period, "period", 0, "closed period with this `number` (powerbox evidence close) instead of the whole store")
 	cmd.MarkFlagsMutuallyExclusive("bodies", "from")
 	cmd.MarkFlagsMutuallyExclusive("period", "from")

@@ -100,7 +100,7 @@ func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit
 		}
 	})
 	if err == nil && more {
-		fmt.Fprintf(p.Stderr, "powerbox: there are more; go on with --before %s\n", last)
+		fmt.Fprintf(p.Stderr, "powerbox: there are more; continue with --before %s\n", last)
 	}
 	return err
 }

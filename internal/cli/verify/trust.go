@@ -165,7 +165,7 @@ func printScore(p *cli.Program, s api.Score, output string) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s\tas of %s\n", s.Agent, s.AsOf.Format(time.RFC3339Nano))
 	fmt.Fprintf(w, "outcomes\t%d achieved, %d failed, %d partial\n", s.Counts.Achieved, s.Counts.Failed, s.Counts.Partial)
-	renewed := "nobody knows when"
+	renewed := "unknown"
 	if s.Renewed != nil {
 		renewed = s.Renewed.Format(time.RFC3339)
 	}

@@ -90,7 +90,7 @@ func OwnerKey(tenant string, o issuer.Owner) string {
 func refusedBy(err error) error {
 	switch {
 	case errors.Is(err, errNobody):
-		return &issuer.Refusal{Code: CodeNobody, Message: "a person has to approve this call, and nobody is configured who could: the call has no user"}
+		return &issuer.Refusal{Code: CodeNobody, Message: "a person must approve this call, and no approver is configured: the call has no user"}
 	case errors.Is(err, issuer.ErrTooMany):
 		return &issuer.Refusal{Code: issuer.CodeApprovalTooMany, Message: "too many of this agent's calls wait for people; wait for the answers"}
 	}
@@ -344,7 +344,7 @@ func (d *Desk) expire(ctx context.Context, id string, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			c.State, c.Request, c.Text, c.Updated = CallFailed, nil, "nobody has approved this call in time", now
+			c.State, c.Request, c.Text, c.Updated = CallFailed, nil, "no person approved this call in time", now
 			if err := tx.PutHeldCall(c); err != nil {
 				return err
 			}

@@ -326,7 +326,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 		case !q.Open(now):
 			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered, or its time is over; the agent can ask again")
 		case q.Answered(who):
-			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "you have answered; it waits for somebody else")
+			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "you have answered; it waits for another person")
 		case a.Seen != "" && a.Seen != Digest(q):
 			return errChanged()
 		}

@@ -176,7 +176,7 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 	case !known:
 		return i.askAnew(ctx, record, caller, req, wanted, key)
 	case asked.State == StateExpired:
-		return nil, refuse(CodeApprovalExpired, "nobody has answered this request in time; tell the user, and ask again later if it is still wanted"), nil
+		return nil, refuse(CodeApprovalExpired, "no person answered this request in time; tell the user, and ask again later if it is still wanted"), nil
 	case asked.State == StatePending:
 		return nil, nil, &Pending{asked}
 	case asked.State == StateDenied:

@@ -98,7 +98,7 @@ func (i *Issuer) Enroll(ctx context.Context, secret string, record evidence.Key,
 	}
 	g.Enrolled, g.Closed = i.config.Now().UTC().Truncate(time.Second), time.Time{}
 	if want := i.config.Algorithm; want == evidence.MLDSA87 && record.Algorithm != want {
-		return Gateway{}, noTarget("its records would be signed by %s, and the retention here needs %s; enrol with --algorithm %s", record.Algorithm, want, want)
+		return Gateway{}, noTarget("its records would be signed by %s, and the retention here needs %s; enroll with --algorithm %s", record.Algorithm, want, want)
 	}
 	g.Record = record.For(g.ID)
 	refused, known := false, ""
@@ -125,7 +125,7 @@ func (i *Issuer) Enroll(ctx context.Context, secret string, record evidence.Key,
 		return Gateway{}, noTarget("the token is unknown, was used or has expired; have an operator make a new one with powerbox gateway token")
 	}
 	if known != "" {
-		return Gateway{}, noTarget("the key is that of gateway %s; have an operator end it with powerbox gateway close %s, or enrol with another --state", known, known)
+		return Gateway{}, noTarget("the key is that of gateway %s; have an operator end it with powerbox gateway close %s, or enroll with another --state", known, known)
 	}
 	return g, err
 }

@@ -149,7 +149,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	p.selected = req.approved.within(grant.ID, selected)
 	lifetime, approval := p.terms(asked(offered, req), i.config.MaximumLifetime)
 	if approval != "" && i.config.Asker == nil {
-		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server asks nobody: nobody can log in to it", grant.ID, approval)
+		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server cannot ask a person: people cannot log in to it", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
 	if req.approved == nil {
@@ -325,7 +325,7 @@ func (i *Issuer) nothing(grant Grant, p permitted, req Request) *Refusal {
 	case !p.anything():
 		r.Details = append(r.Details, "the user's policy allows none of its operations")
 	case req.Query == nil:
-		r.Details = append(r.Details, "policy allows its operations on resources only and the request has no resourceQuery")
+		r.Details = append(r.Details, "policy allows no requested operation on the agent itself, and the request has no resourceQuery; check the names of the operations, or name resources")
 	default:
 		r.Details = append(r.Details, "no resource that the user may access matches the resourceQuery, or no requested operation applies to it")
 	}

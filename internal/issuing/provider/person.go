@@ -124,7 +124,7 @@ func (p *Provider) setPerson(ctx context.Context, by, principal string, state pe
 	}
 	reason = plain(reason, maxReasonText)
 	if reason == "" {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want why it is done, for the record")
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want a short text for the record")
 	}
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		if err := may(tx); err != nil {

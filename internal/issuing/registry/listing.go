@@ -27,7 +27,7 @@ import (
 
 // ErrUnknown says that no agent of that name is listed, or none that the caller
 // may see.
-var ErrUnknown = errors.New("no agent of that name is listed")
+var ErrUnknown = errors.New("no agent of that name is in the registry")
 
 // Refused is a request that cannot be done as it is, in words for who made it.
 type Refused string

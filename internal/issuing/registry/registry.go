@@ -107,7 +107,7 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	if o.URL != "" {
 		body, header, _, err := r.config.Cards.GetChanged(ctx, o.URL, "application/json", "")
 		if err != nil {
-			return Entry{}, refused("the card cannot be had: %v", err)
+			return Entry{}, refused("the card cannot be read: %v", err)
 		}
 		raw, l.Tag = body, tagOf(header)
 	}

@@ -112,7 +112,7 @@ func (g *Gateway) elicit(w http.ResponseWriter, x *decided) {
 	default:
 		d := g.because(x, evidence.Reason{Code: said.Denied, Message: "a person has refused this call; do not try it again unless the user wants you to"})
 		if said.Denied != codeDenied {
-			d.Message = "nobody has approved this call in time; tell the user, and try again later if it is still wanted"
+			d.Message = "no person approved this call in time; tell the user, and try again later if it is still wanted"
 		}
 		g.deny(w, denied(x), d)
 	}

@@ -494,7 +494,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 }
 
 // errTaken is an answer that begins something which another caller owns.
-var errTaken = errors.New("the agent gave the call a task or context that is somebody else's")
+var errTaken = errors.New("the agent gave the call a task or context that belongs to another caller")
 
 // bindOne makes one task or context the caller's. One that is another party's already is
 // an agent's mistake, such as numbering tasks anew, and must give the caller nothing of

@@ -232,7 +232,7 @@ func (x *decoded) contained(r *http.Response) error {
 		return nil
 	}
 	if leadsOn(r) {
-		return fmt.Errorf("the agent sends its callers elsewhere (status %d); upstream has to be where it answers", r.StatusCode)
+		return fmt.Errorf("the agent redirects its callers (status %d); set agents[].upstream to the URL where it answers", r.StatusCode)
 	}
 	kind, err := readable(r)
 	if err != nil || x.call.Binding == a2a.GRPC {

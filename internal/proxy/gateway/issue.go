@@ -17,7 +17,7 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 	if x.caller.Holder.ID == "" || x.caller.Principal == "" && !alone {
 		g.deny(w, x, a2a.Denial{
 			Code: a2a.CodeUnauthenticated, Reason: "unauthenticated",
-			Message: "this method needs the user's access token for this agent and a holder: a DPoP proof, a client certificate or a client id",
+			Message: "this method needs a valid access token of the user for this agent, and a holder: a DPoP proof, a client certificate or a client id",
 		})
 		return
 	}

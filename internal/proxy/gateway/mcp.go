@@ -310,7 +310,7 @@ func (g *Gateway) bindSession(r *http.Response, x *forwardable) error {
 	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(x.request.Context(), x.ID, "", sessionNamed(ids[0]).key(), mine)
 	if err == nil && first != mine && x.mode != gate.Observe {
-		err = errors.New("the server gives a session that is somebody else's")
+		err = errors.New("the server answered with a session that belongs to another caller")
 	}
 	if err == nil && x.mcp.URLs {
 		_, err = g.config.Tasks.Bind(x.request.Context(), x.ID, "", thing{sendsToURLs, ids[0]}.key(), mine)

@@ -220,7 +220,7 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 	case errors.As(err, &target):
 		problem(w, http.StatusBadRequest, target.Message)
 	case errors.Is(err, issuer.ErrNotFound):
-		problem(w, http.StatusNotFound, "there is nothing of that id")
+		problem(w, http.StatusNotFound, "not found: there is no such id here")
 	case errors.Is(err, issuer.ErrNotNext):
 		problem(w, http.StatusConflict, err.Error())
 	default:
@@ -311,7 +311,7 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	if set == ModeConfigured {
 		set = ""
 	} else if _, err := gate.ParseMode(set); err != nil {
-		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " for what the configuration says"}
+		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " to use the mode in the configuration"}
 	}
 	before, err := a.Mode(r.Context(), agent)
 	if err != nil {

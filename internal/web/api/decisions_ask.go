@@ -101,7 +101,7 @@ func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call
 	case issuer.StateDenied:
 		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalDenied), Message: "a person has refused this attempt; do not try it again unless the user wants you to"}}
 	default:
-		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalExpired), Message: "nobody has answered in time; tell the user, and try again later if it is still wanted"}}
+		call.Refused = []evidence.Reason{{Code: string(issuer.CodeApprovalExpired), Message: "no person answered in time; tell the user, and try again later if it is still wanted"}}
 	}
 	_, answer := d.check(ctx, g, call, agent)
 	return answer, nil

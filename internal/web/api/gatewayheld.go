@@ -23,7 +23,7 @@ func (g *Gateways) held(r *http.Request, of issuer.Gateway, body []byte) (any, e
 	}
 	if g.Held == nil {
 		if q.Do == link.HeldAsk {
-			return link.HeldAnswer{Refused: &link.Refused{Reason: gate.CodeApproval, Message: "a person has to approve this call, and the server has nobody to ask"}}, nil
+			return link.HeldAnswer{Refused: &link.Refused{Reason: gate.CodeApproval, Message: "a person must approve this call, and the server has no approver to ask"}}, nil
 		}
 		return link.HeldAnswer{}, nil
 	}

@@ -223,7 +223,7 @@ func (g *Gateways) read(w http.ResponseWriter, r *http.Request, limit int64, sch
 		return nil, issuer.Gateway{}, false
 	}
 	if !ok {
-		problem(w, http.StatusUnauthorized, "this is for enrolled gateways; compare the clocks, or enrol with powerbox gateway enroll")
+		problem(w, http.StatusUnauthorized, "this is for enrolled gateways; compare the clocks, or enroll with powerbox gateway enroll")
 	}
 	return body, of, ok
 }

@@ -32,7 +32,7 @@ type approvedAgent struct {
 func became(a approval.Approval) string {
 	switch {
 	case a.Question.State == issuer.StatePending:
-		return "waits for somebody else"
+		return "waits for another person"
 	case a.Question.Kind == approval.ForCall && a.Call.State == approval.CallApproved:
 		return "about to be done"
 	case a.Question.Kind == approval.ForCall && a.Call.State == approval.CallMade:

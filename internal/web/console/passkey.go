@@ -187,7 +187,7 @@ func (k *Console) loginByPasskey(v *visit) error {
 		}
 		who, err := k.account(v.r.Context(), key.Principal)
 		if string(who.WebAuthnID()) != string(handle) {
-			return nil, errors.New("console: the passkey is somebody else's")
+			return nil, errors.New("console: the passkey belongs to another person")
 		}
 		return who, err
 	}
