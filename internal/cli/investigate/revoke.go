@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -141,8 +142,10 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 	if output != "json" {
 		fmt.Fprintf(p.Stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
 	}
-	if err := warnOfUnknown(ctx, p, op, r.Target); err != nil {
-		return err
+	if _, single := body["target"]; single {
+		if err := warnOfUnknown(ctx, p, op, r.Target); err != nil {
+			return err
+		}
 	}
 	if f.wait {
 		if r.Reached, err = await(ctx, op, r.Sequence); err != nil {
@@ -161,11 +164,18 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 	return err
 }
 
+// knownForm matches the ids of revocations and of tokens, and hashes of links. Tokens of other issuers may
+// have ids of any form.
+var knownForm = regexp.MustCompile(`^rv_|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[A-Za-z0-9_-]{43}$|^[0-9a-f]{64}$`)
+
 // warnOfUnknown says on standard error that no capability of this id is on record. It is
 // revoked all the same, since a store can have been restored from before it was issued; but who
 // mistyped must not believe that something was stopped.
 func warnOfUnknown(ctx context.Context, p *cli.Program, op *cli.Operator, target string) error {
 	if !strings.HasPrefix(target, "cap_") {
+		if !knownForm.MatchString(target) {
+			fmt.Fprintf(p.Stderr, "powerbox: %q has the form of no id that Powerbox gives (cap_..., rv_..., a UUID, the hash of a link): if it is mistyped, nothing was stopped\n", target)
+		}
 		return nil
 	}
 	var c struct{}
