@@ -217,7 +217,7 @@ func (w *town) declined(t *testing.T, path string, body any) int {
 	return status
 }
 
-// declines is declined with what is said.
+// declines checks that a registration is declined with these words.
 func (w *town) declines(t *testing.T, path string, body any) (int, string) {
 	t.Helper()
 	data, _ := json.Marshal(body)

@@ -147,8 +147,8 @@ func TestATK18_OwnersInTenants(t *testing.T) {
 	}
 }
 
-// An answer on record is cached; a call without one is refused, and an unreachable server
-// is an error.
+// A capability on record is cached, others are refused, and an unreachable server is an
+// error.
 func TestATK26_CapabilitiesOnRecord(t *testing.T) {
 	r, a := newRemote(t)
 	call := &gate.Call{Caller: gate.Caller{Holder: "key:a"}}
