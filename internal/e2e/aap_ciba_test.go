@@ -82,7 +82,7 @@ func TestAAPA3_HintsTellNothing(t *testing.T) {
 	if len(ids) != 1 || len(b.waitingFor("mallory")) != 0 || len(b.waitingFor("bob")) != 0 {
 		t.Fatalf("%v waits for alice", ids)
 	}
-	// A hint that matches no user reaches no user.
+	// A request that names no user waits for no user.
 	all := b.waitingFor("root")
 	other := all[slices.IndexFunc(all, func(id string) bool { return id != ids[0] })]
 	b.want("for nobody", b.approve("bob", other, args()), http.StatusNotFound, "not_found")

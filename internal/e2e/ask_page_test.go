@@ -239,7 +239,7 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 			t.Fatalf("ATK-31 %s: the hidden approval was taken\n%s", name, out)
 		}
 	}
-	// Without the other one it would have been.
+	// The approval alone is accepted.
 	if status, _ := v.post("/approve/"+id, url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}); status != http.StatusOK {
 		t.Errorf("ATK-31 the approval by itself: HTTP %d", status)
 	}

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestATK22_HeadersOfTheConnection has callers say that headers by which a call is read
-// are of their connection alone: the agent gets them all the same, in every mode, but
-// no header of the connection.
+// TestATK22_HeadersOfTheConnection has callers list in Connection the headers by which
+// a call is read: the agent gets these all the same, in every mode, but no other header
+// listed there.
 func TestATK22_HeadersOfTheConnection(t *testing.T) {
 	for _, on := range []wire{{}, {overREST, "1.0"}, {"", "0.3"}} {
 		for _, mode := range []string{"require", "observe"} {

@@ -391,7 +391,7 @@ func TestATK40_OneCanonicalForm(t *testing.T) {
 	)
 }
 
-// TestATK55_CapsComeFirst sends messages that are too deep or too long, and too many of them.
+// TestATK55_CapsComeFirst sends messages that are too deep or too long, or have too many parts.
 func TestATK55_CapsComeFirst(t *testing.T) { everywhere(t, tryATK55CapsComeFirst) }
 
 func tryATK55CapsComeFirst(t *testing.T, on wire) {

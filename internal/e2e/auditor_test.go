@@ -76,7 +76,7 @@ func (f finding) caught() []string {
 	return out
 }
 
-// audits has both verifiers judge the bundles in the folder. They agree, by
+// audits has both verifiers judge the bundle in the folder. They agree, by
 // exit code, verdict, kinds, lines and records.
 func (a *auditor) audits(args ...string) finding {
 	a.t.Helper()

@@ -122,10 +122,10 @@ func lostRecords(t *testing.T, bundle string) (n int64) {
 	return n
 }
 
-// TestATK74_DamagedJournalOfTheStore damages records that are still in the journal
-// alone. The server does not start and says how to repair it. After a salvage all
-// others are there, and the loss is on record: none if the store already had the
-// damaged records.
+// TestATK74_DamagedJournalOfTheStore damages records in the journal of the store.
+// The server does not start and says how to repair it. After a salvage all others
+// are there, and the loss is on record: none if the store already had the damaged
+// records.
 func TestATK74_DamagedJournalOfTheStore(t *testing.T) {
 	aboutTheFile(t)
 	for how, change := range map[string]func([]byte, int){

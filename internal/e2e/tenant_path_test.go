@@ -287,7 +287,7 @@ func TestATK18_TenantsThatAreDropped(t *testing.T) {
 					t.Errorf("ATK-18 after %s the other's task is %s", name, a.Raw)
 				}
 			}
-			// Calls that can be read, and callers without tenants, are not affected.
+			// Reads, and tasks whose number no other caller has, are not affected.
 			if a := alice.inTenant(hers, "t1", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task})); a.Error != nil {
 				t.Errorf("ATK-18 reading: %s", a.Raw)
 			}

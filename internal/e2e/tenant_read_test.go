@@ -128,8 +128,8 @@ func TestATK18_InterfacesOfTenants(t *testing.T) {
 }
 
 // TestATK18_WhatCannotBeReadBindsNothing has an unreadable call in a tenant pass in
-// observe. The owner and tenant of the tasks in its answer are unknown, so bob gets
-// alice's task of that number in no tenant.
+// observe. The owner and tenant of the tasks in its answer are unknown, so bob does
+// not get alice's task of that number without a tenant.
 func TestATK18_WhatCannotBeReadBindsNothing(t *testing.T) {
 	w := start(t, options{mode: "observe", numbering: true, agent: "    enforces: context"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
