@@ -143,7 +143,7 @@ func TestATK5_ZeroAuthorityAndShape(t *testing.T) {
 	}
 }
 
-// The table of design.md: what is left of a field that one side only has.
+// The table of design.md: the result for a field that only one side has.
 func TestShapeMeetTable(t *testing.T) {
 	for _, c := range []struct{ name, a, b, want string }{
 		{

@@ -86,8 +86,8 @@ func TestInvocationRefuses(t *testing.T) {
 	}
 }
 
-// A caller learns what was wrong with its own attempt, never what would have
-// been right: no value of a constraint occurs in any reason.
+// A caller learns why its own attempt failed, never which attempt would
+// succeed: no value of a constraint occurs in any reason.
 func TestReasonsNeverContainAPermittedValue(t *testing.T) {
 	var r rates
 	rapid.Check(t, func(t *rapid.T) {

@@ -55,7 +55,7 @@ func nfkcTable() []byte {
 	fmt.Fprintf(&b, "},\nLatinOffset: %d,\n}\n", latin)
 	out, err := format.Source(b.Bytes())
 	if err != nil {
-		panic(err) // of what is written above
+		panic(err) // the source built above is not valid Go
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func TestNFKCTable(t *testing.T) {
 
 // No code point that NFKC changes passes in a path, and so none that becomes a dot,
 // a slash or an escape; every other one but ASCII's and control characters does. The
-// other matchers of text compare bytes: what one of them admits is what was meant.
+// other matchers of text compare bytes, so they admit only the intended text.
 func TestATK38_PathsHaveNothingThatNFKCChanges(t *testing.T) {
 	under := powerbox.PathUnder{Root: "/a"}
 	host := powerbox.URLMatch{Schemes: []string{"https"}, Hosts: []string{"*.example.org"}, Prefix: "/a"}

@@ -49,8 +49,8 @@ func TestATK27_NamesThatDifferInCase(t *testing.T) {
 	}
 }
 
-// TestATK27_FoldsAreThoseOfUnicode: the table of folds is what is computed for every rune,
-// and two runes of one orbit have one fold.
+// TestATK27_FoldsAreThoseOfUnicode: the table of folds equals the computed fold of every
+// rune, and two runes of one orbit have one fold.
 func TestATK27_FoldsAreThoseOfUnicode(t *testing.T) {
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if got, want := foldRune(r), computeFold(r); got != want && (r > unicode.MaxASCII || got != unicode.ToUpper(r)) {

@@ -16,7 +16,7 @@ func minimal(capabilities, interfaces, more string) []byte {
 const oneInterface = `[{"url":"https://a.example.com","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]`
 
 // TestCARD2_SaidTwice: of a card that says yes and no, in whatever order, no
-// counts, even where nobody asks whether to rely on it.
+// counts, even if no caller asks whether to rely on it.
 func TestCARD2_SaidTwice(t *testing.T) {
 	for _, said := range [][2]string{{"true", "false"}, {"false", "true"}} {
 		card, problems := agentcard.Lint(minimal(`{"context_reuse":`+said[0]+`,"extensions":[{"uri":"`+agentcard.ContractURI+`","params":{"context_reuse":`+said[1]+`}}]}`, oneInterface, ""), false)

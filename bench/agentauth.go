@@ -116,7 +116,7 @@ func (a *accounts) raw(path, compact string, body []byte) []byte {
 		a.base, path, a.address, compact, len(body)), body...)
 }
 
-// registering is a registration of a new agent, under a key that nobody has seen.
+// registering is a registration of a new agent, under a key that the server has never seen.
 func (a *accounts) registering() ([]byte, edKey, error) {
 	key, err := newEdKey()
 	if err != nil {
@@ -369,7 +369,7 @@ func balance() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer) // when the client has gone nobody is left to tell
+		_, _ = w.Write(answer) // when the client has gone, no one can be told
 	})
 }
 

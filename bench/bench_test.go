@@ -60,7 +60,7 @@ func TestContestantsDoTheSameWork(t *testing.T) {
 	}
 }
 
-// What is to be refused is refused for the reason that its row is about.
+// Each refused request is refused for the reason that its row names.
 func TestRefusals(t *testing.T) {
 	p, err := newProduct(time.Now(), 3)
 	must(t, err)

@@ -66,7 +66,7 @@ func (c *chainOnly) Append(record evidence.Record) error {
 	return <-w.result
 }
 
-// Close implements appender. Nobody may be appending.
+// Close implements appender. No append may be running.
 func (c *chainOnly) Close() error {
 	close(c.waiting)
 	<-c.done

@@ -22,9 +22,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
 
-// fanout measures how long a revocation takes to everybody who follows the feed
-// of the real binary, and until streams that run under what was revoked are cut
-// (EXT-16, ATK-24).
+// fanout measures how long a revocation takes to reach all followers of the
+// real binary's feed, and how long until streams under the revoked capability
+// are cut (EXT-16, ATK-24).
 type fanout struct {
 	town   *town
 	secret string // the operator's token

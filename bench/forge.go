@@ -9,7 +9,7 @@ import (
 )
 
 // forge changes a token's payload and signs it anew with its issuer's key: the
-// signature is good, what is signed is not.
+// signature is valid, the payload is forged.
 func forge(compact string, issuer token.Signer, old, wide string) (string, error) {
 	parts := strings.Split(compact, ".")
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])

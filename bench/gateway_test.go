@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // Every contestant of the gateway's rows gives the answer of the agent behind;
-// ours gives it to nobody who may not have it, and no proof is good twice.
+// ours gives it only to callers that may have it, and no proof is good twice.
 func TestContestantsOfTheGateway(t *testing.T) {
 	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: batch")
 	must(t, err)

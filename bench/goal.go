@@ -4,7 +4,7 @@ import "fmt"
 
 // goal is one row of the table: a number per round, and what it should be.
 type goal struct {
-	row     string // what is done
+	row     string // the measured operation
 	against string // compared with what
 	value   func(round) float64
 	want    float64
@@ -31,7 +31,7 @@ func ratio(over, under string) func(round) float64 {
 	return func(r round) float64 { return r[over] / r[under] }
 }
 
-// result is a row of the table with what was reached.
+// result is a row of the table with the measured values.
 type result struct {
 	goal
 	median   float64

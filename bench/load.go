@@ -184,7 +184,7 @@ func (l load) paced(conns []*conn, n int, perSecond float64, request func(i int)
 			}
 			began := start.Add(time.Duration(float64(i) / perSecond * float64(time.Second)))
 			if wait := time.Until(began); wait > 0 {
-				time.Sleep(wait) //nolint:forbidigo // the pace is what is wanted
+				time.Sleep(wait) //nolint:forbidigo // this sleep sets the pace
 				began = time.Now()
 			}
 			if err := l.call(c, request(i)); err != nil {

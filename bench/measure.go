@@ -93,7 +93,7 @@ func play(trials []trial, rounds int, cell time.Duration, progress func(string))
 		this := round{}
 		for _, t := range trials {
 			progress(fmt.Sprintf("round %d of %d: %s", n+1, rounds, t.name))
-			runtime.GC() // nobody pays for another's garbage
+			runtime.GC() // no row pays for another row's garbage
 			if err := t.measure(this, cell); err != nil {
 				return nil, fmt.Errorf("%s: %w", t.name, err)
 			}

@@ -72,7 +72,7 @@ func stub(listen string) http.Handler {
 		`"skills":[{"id":"retrieve_document","name":"Retrieve","description":"Returns a document","tags":["documents"]}]}`)
 	mux.HandleFunc("GET /.well-known/agent-card.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(card) //nolint:gosec // JSON, under its own type; when the client has gone nobody is left to tell
+		_, _ = w.Write(card) //nolint:gosec // JSON, under its own type; when the client has gone, no one can be told
 	})
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

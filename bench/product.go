@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// What is asked for, of everybody.
+// The request that every product gets.
 const (
 	requestPath  = "/docs/reports/q1.pdf"
 	rootPrefix   = "/docs/"
@@ -266,7 +266,7 @@ func (p *product) refuse(memo func() *token.Memo, attempt powerbox.Attempt, chai
 	})
 }
 
-// garbage is what is no chain, by what is wrong with it.
+// garbage returns texts that are no chain, by their defect.
 func (p *product) garbage() map[string]string {
 	return map[string]string{
 		"no token":         strings.Repeat("x", 900),

@@ -147,7 +147,7 @@ func (s *soak) drive(ctx context.Context, n int, length time.Duration, report bo
 // the agent behind is closed after 90 s without a call.
 const resting = 95 * time.Second
 
-// rest returns what the server holds when nobody has called for a while.
+// rest returns what the server holds after a while without calls.
 func (s *soak) rest() (state, error) {
 	time.Sleep(resting) //nolint:forbidigo // it is time that it needs
 	return s.town.server.state()
@@ -195,7 +195,7 @@ func (s *soak) goroutines(ctx context.Context) (int, error) {
 	return bytes.Count(text, []byte("\ngoroutine ")), err
 }
 
-// evidence exports and verifies what was recorded with the binary's own verbs,
+// evidence exports and verifies the records with the binary's own commands,
 // and looks for every decision that a caller was told of.
 func (s *soak) evidence(ctx context.Context) error {
 	verb := func(args ...string) ([]byte, error) {

@@ -83,8 +83,8 @@ type appender interface {
 
 // storeTrial has 64 producers append to a new store, each waiting for its
 // record to be durable. It finds records a second, CPU a record and latency. It
-// runs for so long that either store has to move what is in its write-ahead log
-// into the database on the way, which in a short trial nobody would pay for.
+// runs so long that both stores must move their write-ahead log into the
+// database meanwhile. A short trial would not include that cost.
 func storeTrial(name, dir string, open func(dir string) (appender, error)) trial {
 	return trial{name, func(into round, cell time.Duration) (err error) {
 		folder, err := os.MkdirTemp(dir, "bench")

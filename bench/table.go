@@ -33,13 +33,13 @@ type field struct {
 	soak    string   // the section about the last soak
 	hostile string   // the section about hostile requests
 	peers   []string // modules with versions that are not this program's
-	// closers end what was started.
+	// closers end the started processes and servers.
 	closers []func() error
 }
 
 func newField(now time.Time, dir, only string) *field { return &field{now: now, dir: dir, only: only} }
 
-// close ends what was started.
+// close runs the closers.
 func (f *field) close() error {
 	var err error
 	for _, c := range f.closers {
@@ -91,7 +91,7 @@ func (f *field) chains() {
 	f.cold(three)
 	f.warm(three)
 	f.known()
-	f.primitives() // beside what is compared with them
+	f.primitives() // measured beside the rows that are compared with them
 	f.attenuate(three)
 	f.refusals(three)
 	f.decisions(three)

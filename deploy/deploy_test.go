@@ -136,8 +136,8 @@ server: {config: "listen: 0.0.0.0:8700\n", files: {policies.cedar: "permit(princ
 gateway: {enabled: true, server: "https://powerbox.example.org", tokenSecret: tokens, tlsSecret: gateway-tls, feeds: ["https://relay-1:8702", "https://relay-2:8702"], feedSecret: feed, trustedProxies: [10.0.0.0/8, 192.0.2.7]}
 `
 
-// The chart renders to objects whose pods run as nobody, on a read-only root,
-// with flags that the program has; and says what is missing.
+// The chart renders to objects whose pods run as an unprivileged user, on a
+// read-only root, with flags that the program has. It names missing values.
 func TestChart(t *testing.T) {
 	_, all, err := chart(t, rendered)
 	if err != nil {
@@ -286,8 +286,8 @@ func flags(t *testing.T, where string, args []string) {
 	}
 }
 
-// The composition runs everything as nobody, on a read-only root, with flags that
-// the program has and secrets that are declared.
+// The composition runs everything as an unprivileged user, on a read-only root,
+// with flags that the program has and secrets that are declared.
 func TestCompose(t *testing.T) {
 	all := documents(t, "compose.yaml", read(t, "compose.yaml"))
 	services, _ := at(all[0], "services").(map[string]any)

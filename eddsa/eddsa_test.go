@@ -146,7 +146,7 @@ func addToS(signature, n []byte) []byte {
 }
 
 // TestSignOfR signs R with its sign turned: the equation holds for R as it was, so that
-// the two differ in one bit of what is compared.
+// the two compared values differ in one bit.
 func TestSignOfR(t *testing.T) {
 	key, r := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32)), ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, 32))
 	message := []byte("allow")

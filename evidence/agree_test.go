@@ -115,7 +115,7 @@ func textOf(t *testing.T, trust Trust) json.RawMessage {
 // toBoth is a bundle for both implementations.
 type toBoth struct {
 	name    string
-	trust   Trust // with what is in it of recorders
+	trust   Trust // with the recorders of the bundle
 	seen    [][]byte
 	bundle  []byte
 	more    [][]byte // further ones of a series

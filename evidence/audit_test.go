@@ -115,7 +115,7 @@ var forms = []struct{ from, to string }{
 	{`"signature":"`, `"signature":"","signature":"`},
 }
 
-// auditVector is a bundle as an auditor gets it, with what was done to it.
+// auditVector is a bundle as an auditor gets it, and how it was changed.
 type auditVector struct {
 	Name     string         `json:"name"`
 	Class    string         `json:"class"`

@@ -175,8 +175,8 @@ func TestEXT25_AnOutcomeHasNoBody(t *testing.T) {
 	}
 }
 
-// TestEXT22_ARecordIsSealedWithItsBodyAlone: what is stored beside a record is
-// what it commits to.
+// TestEXT22_ARecordIsSealedWithItsBodyAlone: the body stored beside a record
+// is the one that it commits to.
 func TestEXT22_ARecordIsSealedWithItsBodyAlone(t *testing.T) {
 	l := newTestLog(t)
 	record := testRecord("ev-0", "agent-1")
@@ -210,7 +210,7 @@ func TestATK70_OnlyTheIssuerErases(t *testing.T) {
 	}
 }
 
-// EXT-26: nobody stores another body beside a record than the one that it commits to.
+// EXT-26: the store accepts beside a record only the body that the record commits to.
 func TestEXT26_WithBody(t *testing.T) {
 	r := testRecord("ev-0", "agent-1")
 	r.Detach(bodyOf(t, 0))

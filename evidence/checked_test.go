@@ -33,7 +33,7 @@ func TestEXT26_WhatWasCheckedIsNotCheckedAgain(t *testing.T) {
 	if got := verify(l.bundle(), all...); got != nil || len(found) != 0 {
 		t.Errorf("again: %v, %d further signatures held", got, len(found))
 	}
-	// What is remembered is one record with one signature, and no verdict.
+	// The memory holds one record with one signature, and no verdict.
 	for _, test := range tampers[:6] {
 		spoilt := join(test.spoil(l, lines(l.bundle()))...)
 		if diff := cmp.Diff(test.want, verify(spoilt, all...)); diff != "" {

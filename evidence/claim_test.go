@@ -15,7 +15,7 @@ func TestATK45_ARecordSupportsWhatItSays(t *testing.T) {
 				says = m.of(r)
 			}
 		}
-		chain := r.Details.ChainID.String() // without which an outcome is nobody's
+		chain := r.Details.ChainID.String() // without it an outcome has no owner
 		if err := (Claim{Members: map[string]string{"chain": chain, name: says}}).Check(r); err != nil {
 			t.Errorf("%s is %q: %v", name, says, err)
 		}

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// mutation is one bundle, or series, that is not what was logged.
+// mutation is one bundle, or series, that differs from the log.
 type mutation struct {
 	family, name string
 	of           *world
@@ -28,7 +28,7 @@ type mutation struct {
 	seen         bool // with the checkpoint that ends the world
 	bundles      [][]byte
 	expect       expectation
-	shows        []Kind // with thief: each has to be found; none where nothing shows it
+	shows        []Kind // with thief: each must be found; empty if nothing shows it
 }
 
 // expectation is how the verdict is known. That both verifiers say the same is
@@ -39,7 +39,7 @@ const (
 	// open: it is ok only where the records are those that were logged, byte for byte
 	// and in their order.
 	open expectation = iota
-	// holds: it means what was logged, and is ok.
+	// holds: it means the same as the log, and is ok.
 	holds
 	// thief: it was made with stolen keys, and shows says what shows it.
 	thief
@@ -108,9 +108,9 @@ func (m mutation) hash(t *testing.T) [sha256.Size]byte {
 }
 
 // TestATK72_BothVerifiersAgreeOnEveryMutation: more than 20,000 bundles of eleven
-// families, and both verifiers find the same in each. None is ok that means something
-// else than what was logged, unless the one who made it had the keys; then it is known
-// what shows it.
+// families, and both verifiers find the same in each. No bundle is ok that differs in
+// meaning from the log, unless its maker had the keys. For those the corpus names the
+// findings that show it.
 func TestATK72_BothVerifiersAgreeOnEveryMutation(t *testing.T) {
 	all := corpus(t)
 	if len(all) < 20_000 || len(families) != 11 {
@@ -158,7 +158,7 @@ func TestATK72_BothVerifiersAgreeOnEveryMutation(t *testing.T) {
 	}
 }
 
-// findings are what was found in each mutation, a line for each.
+// findings lists the findings of each mutation, a line for each.
 func findings(t *testing.T, reports []Report, refused []error) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -175,7 +175,7 @@ func findings(t *testing.T, reports []Report, refused []error) []byte {
 	return out.Bytes()
 }
 
-// judge says what is wrong with a verdict, "" for nothing.
+// judge returns the error in a verdict, "" for none.
 func (m mutation) judge(report Report, refused error) string {
 	ok := refused == nil && report.Verdict() == OK
 	switch m.expect {

@@ -179,7 +179,7 @@ func lines(bundle []byte) [][]byte {
 
 func join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
-// kinds returns what was found, as "kind@line".
+// kinds returns the findings, as "kind@line".
 func kinds(report Report) []string {
 	var found []string
 	for _, problem := range report.Problems {

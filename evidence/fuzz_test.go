@@ -10,8 +10,8 @@ func FuzzCanonical(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { agree(t, data) })
 }
 
-// FuzzParseSealed checks that what is accepted is kept byte for byte, and that
-// nothing about it can panic.
+// FuzzParseSealed checks that accepted input is kept byte for byte, and that
+// no use of it can panic.
 func FuzzParseSealed(f *testing.F) {
 	key := newTestLog(f).keys[0]
 	f.Fuzz(func(t *testing.T, data []byte) {

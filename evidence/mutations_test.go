@@ -27,8 +27,8 @@ func (m *mutator) n(bound int) int { return m.random.IntN(bound) }
 
 func oneOf[T any](m *mutator, all ...T) T { return all[m.n(len(all))] }
 
-// begin is what was logged: in one bundle or two, at times with a checkpoint that was
-// kept.
+// begin returns the unchanged log: in one bundle or two, at times with a checkpoint
+// that was kept.
 func (m *mutator) begin(name string) mutation {
 	one := mutation{name: name, of: m.world, trust: m.trust, seen: m.n(4) == 0}
 	if one.bundles = m.whole(m.t); m.n(4) == 0 {

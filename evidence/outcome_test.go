@@ -137,7 +137,7 @@ func TestATK71_WhoMayNotSignTellsNothing(t *testing.T) {
 }
 
 // TestATK71_OutcomesAcrossPeriods: a decision and its outcome can be in different
-// bundles, and what is not here is not held against anybody.
+// bundles, and a missing bundle counts against no agent.
 func TestATK71_OutcomesAcrossPeriods(t *testing.T) {
 	cut := func(change func(*outcomes)) (Trust, [][]byte, [][]byte) {
 		o := newOutcomes(t).decides(1, "d").decides(2, "e")

@@ -45,7 +45,7 @@ type periodVector struct {
 	Bundles   []string    `json:"bundles"`
 }
 
-// places names what was found in a series.
+// places names the findings in a series.
 func placed(report Report) []string {
 	found := []string{}
 	for _, p := range report.Problems {
@@ -58,8 +58,8 @@ func placed(report Report) []string {
 	return found
 }
 
-// TestEXT24_Periods says what is wrong with series of bundles, to both
-// implementations.
+// TestEXT24_Periods holds both implementations to the same findings for
+// series of bundles.
 func TestEXT24_Periods(t *testing.T) {
 	l, b, c := periods(t)
 	_, other, seenElsewhere := periods(t, func(l *testLog) { l.add(3, testRecord("ev-other", "agent-3")) })

@@ -120,7 +120,7 @@ func TestEXT33_AnOpenRecorderWithoutARecordIsTold(t *testing.T) {
 	if report.Verdict() != OK || !slices.Equal(report.Silent, []string{"gw_open"}) {
 		t.Errorf("%s, silent %v", report.Verdict(), report.Silent)
 	}
-	// Cut off before its checkpoint, what is missing is told at the end.
+	// If the bundle ends before its checkpoint, the last finding names the missing part.
 	trust.Recorders[0].Chains = []ListedChain{{AgentID: "agent-1", Recorder: "gw_open", Chain: ChainID{5}}}
 	report, err = Verify(bytes.NewReader(join(lines(l.bundle())[:2]...)), trust)
 	must(t, err)

@@ -36,8 +36,9 @@ func TestATK40_TestDataOfRFC8785(t *testing.T) {
 		must(t, err)
 		got, err := Canonical(input)
 		if filepath.Base(name) == "values.json" {
-			// 333333333.33333329 and 1E30 are other numbers as 64-bit floats. What is
-			// signed here is refused where two readers could differ (ATK-39).
+			// 333333333.33333329 and 1E30 are other numbers as 64-bit floats.
+			// Powerbox refuses signed values that two readers could read differently
+			// (ATK-39).
 			wantError(t, err, "more digits than a 64-bit float keeps")
 			text := string(input)
 			questions, want = append(questions, asked{Canonical: &text}), append(want, "")

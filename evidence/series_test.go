@@ -126,7 +126,7 @@ func tamperedSeries(random *rand.Rand, n int, bundles [][]byte) [][]byte {
 }
 
 // TestEXT24_TwoImplementationsAgreeOnTamperedSeries, and nothing that was tampered
-// with is ok: what is said of a series does not depend on who says it.
+// with is ok: both implementations give the same verdict on a series.
 func TestEXT24_TwoImplementationsAgreeOnTamperedSeries(t *testing.T) {
 	trust, bundles, checkpoints := wholeSeries(t, 4)
 	cases := []toBoth{
@@ -159,8 +159,8 @@ func TestEXT24_TwoImplementationsAgreeOnTamperedSeries(t *testing.T) {
 	}
 }
 
-// untouched says that what is left of a series is all of it; or its end, where it was
-// seen how it continues; or its beginning, where it was not.
+// untouched reports whether the bundles left of a series are unchanged: the end
+// of the series if its last checkpoint was seen, else its beginning.
 func untouched(left, bundles [][]byte, seen bool) bool {
 	from, to := 0, min(len(left), len(bundles))
 	if seen {

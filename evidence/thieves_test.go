@@ -12,9 +12,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// These mutations are made with stolen keys. Anyone who has the key of a recorder and the
-// key of the log writes what verifies; what is shown is what they cannot do, and what
-// a checkpoint that was kept shows.
+// These mutations are made with stolen keys. A thief with the key of a recorder and the
+// key of the log can write bundles that verify. The tests show the limits of such a
+// thief, and the changes that a kept checkpoint reveals.
 
 // forged is what a thief makes of a log.
 type forged struct {
@@ -104,7 +104,7 @@ func (m *mutator) stolen() mutation {
 	case 2:
 		f.name = "one record less"
 		if m.world.name == "batches" {
-			return mutation{} // what is left says that one is missing, or has no signature
+			return mutation{} // the remaining lines show that one is missing or unsigned
 		}
 		f.pages[own[len(own)-1]] = m.edit(f.pages[own[len(own)-1]], purpose(word))
 		f.pages = slices.Delete(f.pages, own[0], own[0]+1)
@@ -172,7 +172,7 @@ func (m *mutator) foreign() mutation {
 	return m.forge(f, m.n(3) > 0)
 }
 
-// logged changes what is signed of the log: leaves and checkpoints.
+// logged changes the signed parts of the log: leaves and checkpoints.
 func (m *mutator) logged() mutation {
 	one := m.begin("leaves")
 	at := m.n(len(one.bundles))
@@ -221,8 +221,8 @@ func (m *mutator) logged() mutation {
 	return one
 }
 
-// cosigned adds lines to the checkpoint by keys that nobody pinned, which are passed
-// over.
+// cosigned adds lines to the checkpoint by keys that are not pinned; verifiers
+// ignore them.
 func (m *mutator) cosigned(parts [][]byte) [][]byte {
 	var last checkpointLine
 	must(m.t, decodeLine(bytes.TrimSpace(parts[len(parts)-1]), &last))

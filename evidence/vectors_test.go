@@ -73,7 +73,7 @@ type recordVector struct {
 	Name     string `json:"name"`
 	Key      *Key   `json:"key,omitempty"` // absent for an unsigned record
 	Prev     string `json:"prev_record_hash"`
-	Body     string `json:"body"` // what is hashed behind prev_record_hash
+	Body     string `json:"body"` // the bytes hashed after prev_record_hash
 	Hash     string `json:"record_hash"`
 	Stored   string `json:"stored"`              // the whole record
 	Leaf     string `json:"leaf,omitempty"`      // hex

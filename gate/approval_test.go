@@ -16,8 +16,8 @@ func (w *town) once(digest string) {
 	}}
 }
 
-// GATE-3: a call that needs a person's approval waits under whatever else allows
-// it, on record as ABSTAIN, and continues under what was given for it.
+// GATE-3: a call that needs a person's approval waits even if a grant allows it,
+// on record as ABSTAIN, and continues under the approval.
 func TestGATE3_WaitsForAPerson(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
@@ -46,7 +46,7 @@ func TestGATE3_WaitsForAPerson(t *testing.T) {
 	}
 }
 
-// ATK-46: what was given for one request is useless for another.
+// ATK-46: an approval of one request is useless for another.
 func TestATK46_OneRequest(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))
@@ -57,7 +57,7 @@ func TestATK46_OneRequest(t *testing.T) {
 	}
 }
 
-// counting is a recorder that keeps budgets, and notes what is taken.
+// counting is a recorder that keeps budgets, and notes the amounts taken.
 type counting struct {
 	*ledger
 	taken []Reservation
@@ -70,7 +70,7 @@ func (c *counting) Spend(ctx context.Context, r evidence.Record, take []Reservat
 
 func (c *counting) Settle(context.Context, string, bool) error { return nil }
 
-// ATK-46: what was given for one request is used up by it, whatever it is.
+// ATK-46: a request uses up its approval, for requests of every kind.
 func TestATK46_OneRequestIsOneUse(t *testing.T) {
 	w := newTown(t)
 	kept := &counting{ledger: w.ledger}
@@ -89,7 +89,7 @@ func TestATK46_OneRequestIsOneUse(t *testing.T) {
 	}
 }
 
-// ATK-42: a capability with a budget is refused where nobody keeps that.
+// ATK-42: a capability with a budget is refused if no recorder keeps budgets.
 func TestATK42_BudgetElsewhere(t *testing.T) {
 	w := newTown(t)
 	call := w.call(Require, try(t, "a2a.message"))

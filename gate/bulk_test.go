@@ -31,7 +31,7 @@ func TestEXT15_Lines(t *testing.T) {
 			t.Errorf("EXT-15 %s ends what was issued afterwards", event)
 		}
 	}
-	// To narrow for oneself is not to hand on; nobody has no name.
+	// An agent that narrows its own chain does not delegate; an empty name is no agent.
 	own := Line{Holders: []string{"key:a", "key:a"}, Origin: func(string) string { return "" }}
 	if own.Ended(func(of, name string, _ time.Time) bool { return strings.HasPrefix(of, "delegat") || name == "" }) {
 		t.Error("EXT-15 a holder that narrowed for itself is a delegator, or nobody is somebody")

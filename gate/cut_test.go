@@ -38,7 +38,7 @@ func TestATK4_ADenialIsRecordedWhateverItSays(t *testing.T) {
 	}
 }
 
-// A denial of a caller whom nobody knows takes little of the log.
+// The denial of an unknown caller takes little room in the log.
 func TestATK4_AnonymousDenialsAreShort(t *testing.T) {
 	w := newTown(t)
 	long := strings.Repeat("x", 900)

@@ -211,7 +211,7 @@ func TestATK24_AwaitedVerdicts(t *testing.T) {
 				t.Fatalf("%s: %v", name, v.Reasons)
 			}
 			time.AfterFunc(time.Minute, func() { c.do(set) })
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour) // without it what is never cut is awaited for ever
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour) // ends the wait for a stream that is never cut
 			defer cancel()
 			why, good := w.gate.Await(ctx, v)
 			if good || why.Code != c.want || passed() != c.took {
@@ -221,8 +221,8 @@ func TestATK24_AwaitedVerdicts(t *testing.T) {
 	}
 }
 
-// TestATK25_StaleRevocationsFailClosed: where it is not known what was taken
-// back, only observe lets calls continue, and an extension those that read.
+// TestATK25_StaleRevocationsFailClosed: without current revocations, only
+// mode observe lets calls continue, and an extension those that read.
 func TestATK25_StaleRevocationsFailClosed(t *testing.T) {
 	w := newTown(t)
 	w.revoked["stale"] = true

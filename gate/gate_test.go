@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Every mode, with what is presented, against what is tried.
+// Every mode, with every credential, against every attempt.
 func TestSEP18_ModesAndWhatIsPresented(t *testing.T) {
 	const none, good, bad = "none", "good", "bad"
 	for _, c := range []struct {
@@ -181,7 +181,7 @@ func (*shared) UseFor(reads bool, _ string, _, _ time.Time) (bool, error) {
 	return true, errors.New("nobody answers")
 }
 
-// A proof of which nobody can say whether it was used is not one that was.
+// A proof whose use cannot be looked up does not count as a used one.
 func TestATK20_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
 	w := newTown(t)
 	w.gate.Replay = &shared{}
@@ -231,7 +231,7 @@ func TestATK20_ProofsOfCallers(t *testing.T) {
 		if v := w.check(call); !v.Allowed {
 			t.Errorf("ATK-20 %s, another one: %+v", c.name, v.Reasons)
 		}
-		// Of which nobody can say it: what reads continues, nothing else does.
+		// If the freeze cannot be looked up, reads continue, and nothing else does.
 		w.gate.Sessions = &shared{}
 		if v := w.check(call); v.Allowed == c.asked {
 			t.Errorf("ATK-20 %s, not known: %t %+v", c.name, v.Allowed, v.Reasons)

@@ -63,7 +63,7 @@ func exact(ops []powerbox.Operation) []powerbox.Pattern {
 	return out
 }
 
-// TestGATE3_Preflight: what is missing, all of it and sorted, in the very words.
+// TestGATE3_Preflight: the denial lists all missing permissions, sorted, in the exact words.
 func TestGATE3_Preflight(t *testing.T) {
 	h := gate.Handoff{
 		From: "a", To: "b", Required: named(t, "z", "b", "x.read", "b"),
@@ -167,8 +167,8 @@ func house(t *testing.T) *gate.Graph {
 	return g
 }
 
-// TestGATE12_Graph: edges that never pass, what is over-broad, circles, and what
-// someone who was taken over could reach, ambient and gated.
+// TestGATE12_Graph: edges that never pass, over-broad scopes, circles, and the
+// reach of a compromised agent, ambient and gated.
 func TestGATE12_Graph(t *testing.T) {
 	g := house(t)
 	var failures []string
@@ -276,7 +276,7 @@ func TestGATE12_Radii(t *testing.T) {
 	})
 }
 
-// TestGATE12_BadDeclarations: what names nobody is refused.
+// TestGATE12_BadDeclarations: a declaration that names no agent is refused.
 func TestGATE12_BadDeclarations(t *testing.T) {
 	a := []gate.Node{{ID: "a"}}
 	for name, f := range map[string]func() (*gate.Graph, error){

@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// EXT-1: what is shown without a proof resolves under the agent's own keys and name.
+// EXT-1: a capability shown without a proof resolves under the agent's own keys and name.
 func TestEXT1_ShownByAnotherIssuer(t *testing.T) {
 	w := newTown(t)
 	s := Shown{Memo: token.NewMemo(1 << 20), Revocations: w.revoked}

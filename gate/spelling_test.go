@@ -9,7 +9,7 @@ import (
 )
 
 // ATK-27: an operation has a limit on collection, and takes other arguments. To a reader
-// that ignores letter case Collection is the same argument, and nobody has asked its limit.
+// that ignores letter case Collection is the same argument, and its limit was not checked.
 func TestATK27_ArgumentsThatLookConstrained(t *testing.T) {
 	w := newTown(t)
 	shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: "collection", Constraint: powerbox.ExactValue{Value: powerbox.String("public")}})

@@ -81,7 +81,7 @@ func without(all []string, code string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == code })
 }
 
-// A gate that knows nobody's standing lets nobody reach a level.
+// Without standings, a gate lets no agent reach a level.
 func TestEXT30_NobodysStandingIsKnown(t *testing.T) {
 	w := newTown(t)
 	w.target.TrustAny = trust.Low

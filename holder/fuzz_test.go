@@ -7,8 +7,8 @@ import (
 	"github.com/powerbox-project/powerbox/holder"
 )
 
-// Whatever a header holds, what is taken in is of the holder's key, and an
-// error takes in nothing.
+// For every header, the wallet accepts only capabilities of the holder's
+// key, and after an error none.
 func FuzzReceiveHeader(f *testing.F) {
 	for _, s := range []string{"", ";", "a.b.c", "a.b.c,d.e.f;g.h.i", strings.Repeat(";", 100)} {
 		f.Add(s)

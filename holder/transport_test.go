@@ -78,7 +78,7 @@ func TestTransportSignsPushAndCard(t *testing.T) {
 	}
 }
 
-// Whatever the arguments, what is signed verifies, and the bytes that arrive
+// For all arguments the signed request verifies, and the bytes that arrive
 // are the bytes that were given.
 func TestTransportKeepsBytesAndItsProofVerifies(t *testing.T) {
 	a, c := newAgent(t), newClient(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/location"
 )
 
-// A service in front of which nobody gets without a grant: what has no token is
+// A service that only callers with a grant reach: a request without a token is
 // refused before the provider is asked.
 func ExampleVerifier_Middleware() {
 	verifier := location.Verifier{

@@ -153,7 +153,7 @@ func TestAAPE12_Requests(t *testing.T) {
 }
 
 // TestAAPJ9_BoundTokens: a token is good with everything that it is bound to, and
-// a proof that nobody looked at proves nothing.
+// a proof that was not checked proves nothing.
 func TestAAPJ9_BoundTokens(t *testing.T) {
 	certificate := []byte("the certificate of a client")
 	sum := sha256.Sum256(certificate)

@@ -221,7 +221,7 @@ func TestATK13_TypesAreNotConfused(t *testing.T) {
 			deny(t, fmt.Sprintf("ATK-13 proof as %v", typ), 1, func(f *forgery) { f.proof.header["typ"] = typ }, CodeType)
 		}
 	}
-	// Where typ is absent or generic, what is said must do.
+	// If typ is absent or generic, the claims must suffice.
 	for _, typ := range []any{nil, "JWT"} {
 		deny(t, fmt.Sprintf("ATK-13 the leaf as proof, typ %v", typ), 1, func(f *forgery) {
 			f.proof.header["typ"], f.proof.claims = typ, maps.Clone(f.leaf().claims)
@@ -319,8 +319,8 @@ func TestATK39_NumbersAreExact(t *testing.T) {
 	}
 }
 
-// TestATK55_BadTokensCostLess measures by counting, not by time: what is too
-// large or too deep is refused before anything is decoded.
+// TestATK55_BadTokensCostLess measures by counting, not by time: tokens that
+// are too large or too deep are refused before anything is decoded.
 func TestATK55_CapsComeFirst(t *testing.T) {
 	huge := strings.Repeat("A", MaxTokenBytes+1)
 	for name, c := range map[string]struct {

@@ -104,8 +104,8 @@ func TestATK55_LastTokenIsReadFirst(t *testing.T) {
 	}
 }
 
-// TestCommonHeadersAreThoseThatAreWritten: what is known by its bytes means
-// what it says.
+// TestCommonHeadersAreThoseThatAreWritten: a header recognized by its bytes
+// has the meaning that parsing gives it.
 func TestCommonHeadersAreThoseThatAreWritten(t *testing.T) {
 	for _, typ := range []string{TypeToken, TypeProof} {
 		for _, algorithm := range []Algorithm{Ed25519, ES256} {

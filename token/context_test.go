@@ -191,7 +191,7 @@ func (c Context) value() powerbox.Value {
 	return powerbox.Object(ms...)
 }
 
-// What is signed is written as an object of the same members would be.
+// The signed bytes equal those of an object with the same members.
 func TestContextIsCanonical(t *testing.T) {
 	full := contextOf(t)
 	full.Task, full.Handles["\"h\\3"] = "t \n\u00fc", ContextHandle{ID: "<id>", Name: "\x01"}
@@ -204,8 +204,8 @@ func TestContextIsCanonical(t *testing.T) {
 	}
 }
 
-// An authority that could not be read back is refused, and what was read back once
-// is remembered within bounds.
+// An authority that could not be read back is refused, and verified ones are
+// remembered within bounds.
 func TestContextsRememberAuthorities(t *testing.T) {
 	key := keyOf(t, "issuer", Ed25519)
 	var s Contexts

@@ -214,8 +214,8 @@ func TestSignDPoPRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDPoP: whatever comes in, there is no panic, and what is accepted is for
-// the request and has a key.
+// FuzzDPoP: no input causes a panic, and an accepted proof is for the request
+// and has a key.
 func FuzzDPoP(f *testing.F) {
 	for _, a := range []token.Algorithm{token.Ed25519, token.ES256} {
 		k := dpopKey(f, a)

@@ -93,7 +93,7 @@ func jwkOf(t *testing.T, public json.RawMessage) []byte {
 }
 
 // TestWycheproofJWS takes the JWS of every group, as parseJWS does up to the
-// payload, which is no object in these vectors. What is of another algorithm is
+// payload, which is no object in these vectors. One of another algorithm is
 // refused, whether it is valid or not.
 func TestWycheproofJWS(t *testing.T) {
 	var file struct {

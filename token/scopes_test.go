@@ -346,8 +346,8 @@ func FuzzScopeToken(f *testing.F) {
 	})
 }
 
-// sameStatement holds what was signed to what was read: every member but the
-// times, whose digits are the signer's.
+// sameStatement compares the signed claims with the read ones: every member
+// but the times, whose digits are the signer's.
 func sameStatement(t *testing.T, s *statement, want []powerbox.Member) {
 	t.Helper()
 	v, err := powerbox.ParseValue(s.signed)

@@ -2,8 +2,8 @@ package main
 
 import "slices"
 
-// choose derives the tools that a task needs from its prompt, where nobody has
-// wired them. Of those that change something: the ones that a sentence asks for
+// choose derives the tools that a task needs from its prompt, without a list by
+// an author. Of those that change something: the ones that a sentence asks for
 // and whose thing it names. Of those that only read: the ones whose thing the
 // prompt names, or that a chosen tool changes.
 func choose(text string, tools []tool) []string {

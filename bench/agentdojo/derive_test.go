@@ -36,8 +36,8 @@ func toolsOf(t *testing.T) []tool {
 	return all
 }
 
-// What is pinned is what the prompt says, by the sort of the argument, where it
-// asks for the tool; the rest stays open.
+// The prompt pins the arguments that it names, by their kind, in the sentence
+// that asks for the tool; the rest stays open.
 func TestGATE9_ArgumentsArePinnedToWhatThePromptSays(t *testing.T) {
 	all := toolsOf(t)
 	for _, c := range []struct{ name, prompt, tool, want string }{
@@ -177,7 +177,7 @@ func TestSchemasSayWhatAnArgumentTakes(t *testing.T) {
 	}
 }
 
-// Whatever a prompt says, what is pinned is well formed, and twice the same.
+// For every prompt the pinned arguments are well formed, and the same in two runs.
 func FuzzGATE9_Prompts(f *testing.F) {
 	f.Add("Pay Ada \u20ac12.50 on May 2nd, 2027. The subject should be 'x y'.\n1. Fetch https://x.example/a.b, \u0130stanbul and Bo.", "_")
 	f.Add("Mail a@x.example and \"b\". Her ID is 'q-1'. Plan it on 2027-01-01 at 9:00 pm.", "plan_event")

@@ -20,9 +20,9 @@
 // # Why without a model
 //
 // A benchmark with a model measures the model and the day. The decisions of a gate
-// depend only on what was granted before the attacker's words were read. A call
-// counts as refused only if the grant does not hold it, and as allowed only if it
-// reached its tool; anything else stops the replay. A model that writes grants would
-// not be repeatable, and could be injected. A rule of the procedure is changed for
-// all suites at once.
+// depend only on the grants that were made before the attacker's words were read. A
+// call counts as refused only if the grant does not hold it, and as allowed only if
+// it reached its tool; anything else stops the replay. A model that writes grants
+// would not be repeatable, and could be injected. A rule of the procedure is changed
+// for all suites at once.
 package main

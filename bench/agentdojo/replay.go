@@ -61,7 +61,7 @@ func newTown(ctx context.Context, binary string, s *suite) (t *town, err error) 
 	return t, err
 }
 
-// close ends what was started.
+// close ends the gateway and the other started processes.
 func (t *town) close() error {
 	var err error
 	if t.gateway != nil {
@@ -106,7 +106,7 @@ func (t *town) grant(ctx context.Context, a authority) (*grant, error) {
 	return g, nil
 }
 
-// chain is what is presented with a call.
+// chain returns the capability chain that the caller presents with a call.
 func (g *grant) chain(c call, arguments powerbox.Value) ([]string, error) {
 	present := g.present(c, arguments)
 	id := c.Function + " " + strings.Join(present, ",")

@@ -26,7 +26,7 @@ const (
 	kindID                  // an id, of whatever
 	kindPercent             // a share of something, which is never an amount
 	kindQuoted              // in the prompt only: what stands in quotation marks
-	kindName                // in the prompt only: what is written like a name
+	kindName                // in the prompt only: words that are written like a name
 )
 
 var kindNames = [...]string{"none", "text", "email address", "party", "URL", "file", "date", "date and time", "number", "id", "percentage", "quotation", "name"}
@@ -44,7 +44,7 @@ type argument struct {
 	words    []string // of its name
 }
 
-// property is what is read of a JSON Schema.
+// property holds the members of a JSON Schema that are read.
 type property struct {
 	Type        any         `json:"type"`
 	Format      string      `json:"format"`
@@ -135,8 +135,8 @@ var (
 	saysFile  = regexp.MustCompile(`(?i)\b(path|name) (to|of) the file\b`)
 )
 
-// kindOf is the kind of a value, by its type first, its format, the words of the
-// argument's name, and what is said of it.
+// kindOf returns the kind of a value. It decides by type first, then by format,
+// the words of the argument's name, and the description.
 func kindOf(p *property, words []string, said string) kind {
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(some, w) })

@@ -45,7 +45,7 @@ var things = [][]string{
 	{"channel", "workspace"},
 }
 
-// implied are the things that a verb is about by itself.
+// implied maps a verb to the thing that it is about, also without a noun.
 var implied = map[string]string{
 	"pay": "money", "refund": "money", "reimburse": "money", "remit": "money", "wire": "money", "email": "email", "mail": "email", "reply": "email",
 	"reschedule": "event", "postpone": "event", "invite": "event",

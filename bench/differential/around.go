@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// aroundHTTP changes what is around the body, and returns the family.
+// aroundHTTP changes the parts of the request around the body, and returns the family.
 func (g *generator) aroundHTTP(r *request) string {
 	switch g.rng.IntN(3) {
 	case 0:

@@ -14,7 +14,7 @@ import (
 // operations are the operations that skills, tools and methods are mapped to.
 var operations = map[string]string{"export": "export", "search": "search", "resources/read": "read", "prompts/get": "prompt"}
 
-// judge returns how what a handler saw differs from what is on record.
+// judge returns the differences between the call that a handler saw and its record.
 func judge(s seen, c claims, r record, foreign func(id string) bool) []string {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

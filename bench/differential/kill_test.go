@@ -53,7 +53,7 @@ func past(t *testing.T, town *town, url, contentType, version string, body []byt
 	}
 }
 
-// decided is what is on record of a call of a skill.
+// decided returns the record of a call of a skill.
 func decided(attempt, arguments string) record {
 	var r record
 	r.Decision, r.Intent.Operation, r.Details.Attempt = "ALLOW", agentJS+"/data:use/export", attempt
@@ -99,9 +99,9 @@ func exportCall(arguments string) *v1.Part {
 	return m.GetParts()[0]
 }
 
-// TestHarnessReportsRepeatedFields puts back what was found over gRPC: a field that
-// occurs twice is merged by the reader that decides, and its last copy alone is
-// executed by an agent on ts-proto.
+// TestHarnessReportsRepeatedFields reintroduces a defect that was found over gRPC:
+// a field that occurs twice is merged by the reader that decides, and its last copy
+// alone is executed by an agent on ts-proto.
 func TestHarnessReportsRepeatedFields(t *testing.T) {
 	w, _, url := serversInJavaScript(t)
 	message := func(parts ...[]byte) []byte {
@@ -139,9 +139,9 @@ func TestHarnessReportsRepeatedFields(t *testing.T) {
 	}
 }
 
-// TestHarnessReportsCompatibilityForms puts back what was found in version 0.3: data
-// that the SDK unwraps is a call to the agent and free text to the reader that
-// decides.
+// TestHarnessReportsCompatibilityForms reintroduces a defect that was found in
+// version 0.3: data that the SDK unwraps is a call to the agent and free text to the
+// reader that decides.
 func TestHarnessReportsCompatibilityForms(t *testing.T) {
 	w, url, _ := serversInJavaScript(t)
 	body := func(data string) []byte {

@@ -91,7 +91,7 @@ const recordTime = 2 * time.Minute
 func (r *records) get(ctx context.Context, id string) (record, error) {
 	var raw []byte
 	var out record
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the store tells nobody
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the store announces no writes
 		err := r.by.QueryRowContext(ctx, id).Scan(&raw)
 		if err == nil {
 			return out, json.Unmarshal(raw, &out)

@@ -87,7 +87,7 @@ func (r *run) work(ctx context.Context, binding string, seed uint64, numbers <-c
 	g, err := newGenerator(binding)
 	s := newSender(r.town)
 	defer s.close()
-	for number := range numbers { // to its end in any case: somebody is sending
+	for number := range numbers { // always to its end: the sender blocks otherwise
 		if err == nil {
 			r.try(ctx, s, g.make(seed, number))
 		}

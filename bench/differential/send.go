@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// request is one case: what is sent, down to the byte, with placeholders for what
-// every run has anew.
+// request is one case: the exact bytes to send, with placeholders for the values
+// that change with every run.
 type request struct {
 	Binding string      `json:"binding"`
 	Family  string      `json:"family"`

@@ -31,7 +31,7 @@ type town struct {
 	dir, url  string
 	grpc      map[string]string            // address of the gateway's gRPC by agent
 	callers   map[string]string            // bearer tokens by client
-	bindings  []string                     // what is tried, which says what has to run
+	bindings  []string                     // the bindings to try; they decide which servers must run
 	real      map[string]map[string]string // by agent and placeholder
 	processes []*exec.Cmd
 	seen      chan seen

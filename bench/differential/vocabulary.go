@@ -2,8 +2,9 @@ package main
 
 import "github.com/powerbox-project/powerbox/holder"
 
-// What a mutation puts into the place of a value, or beside it, by the name of the
-// member. Each would change what is done, if a reader took it.
+// The values that a mutation puts instead of a member's value, or beside it, by
+// the member's name. Each would change the effect of the call if a reader accepted
+// it.
 const (
 	wideCall    = `{"skill":"export","arguments":{"dry_run":false,"collection":"secret"}}`
 	searchCall  = `{"skill":"search","arguments":{"query":"everything"}}`

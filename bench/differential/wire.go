@@ -10,7 +10,7 @@ type field struct {
 	num  protowire.Number
 	kind protowire.Type
 	raw  []byte  // the value, without the length of one that is delimited
-	sub  []field // in the place of raw, where the value is a message
+	sub  []field // replaces raw if the value is a message
 	desc protoreflect.FieldDescriptor
 }
 
@@ -120,7 +120,7 @@ func (g *generator) wireInsert(l level, f field) {
 	*l.fields = append((*l.fields)[:at:at], append([]field{f}, (*l.fields)[at:]...)...)
 }
 
-// wireOf is a field of a message with a value that would change what is done.
+// wireOf is a field of a message with a value that would change the effect of the call.
 func (g *generator) wireOf(d protoreflect.FieldDescriptor) field {
 	f := field{num: d.Number(), desc: d, kind: protowire.BytesType}
 	switch {

@@ -102,7 +102,7 @@ func measureAll(ctx context.Context, dir, powerbox, only string, progress io.Wri
 	return rows, ctx.Err()
 }
 
-// warm sends ordinary calls, so that what is measured is not the program's first work.
+// warm sends ordinary calls, so that the measurement does not include the program's first work.
 func (t *town) warm(ctx context.Context) error {
 	for _, r := range []request{
 		argued("ordinary", `"x"`), tools("ordinary", `"a":1`, 0), overGRPC("ordinary", field(2, append(field(1, []byte("m")), field(5, field(1, []byte("x")))...))),

@@ -228,7 +228,7 @@ func (t *town) measure(ctx context.Context, r *request, who identity) (m measure
 		}
 		used -= before
 	}
-	time.Sleep(settles) //nolint:forbidigo // what is measured goes on for a moment
+	time.Sleep(settles) //nolint:forbidigo // the measured work continues for a moment
 	after, err := t.cpu()
 	m.cpu = (after - before) / time.Duration(n)
 	return m, err

@@ -41,7 +41,7 @@ const (
 type town struct {
 	dir, powerbox string
 	listen, grpc  string            // addresses of the gateway
-	token, forged string            // of the caller, and the same under a key that nobody knows
+	token, forged string            // of the caller, and the same under an unknown key
 	capability    map[string]string // on record, by agent
 	process       *exec.Cmd
 	closers       []func() error
@@ -211,8 +211,8 @@ func (t *town) login() error {
 	return nil
 }
 
-// agent serves one of the agents in this process, whose CPU time and memory nobody
-// measures.
+// agent serves one of the agents in this process. The bench does not measure the
+// CPU time and memory of this process.
 func (t *town) agent(listen string, h http.Handler) error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", listen)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/reliability"
 )
 
-// page is what is published.
+// page holds the published results.
 type page struct {
 	began    time.Time
 	command  string

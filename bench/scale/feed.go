@@ -239,7 +239,7 @@ func (s simulation) served(ctx context.Context, m *measured) error {
 	}
 	pause := func() (cpu, written float64) {
 		before, bytes := spent(), t.exchange.written.Load()
-		time.Sleep(settle) //nolint:forbidigo // what is measured is what happens meanwhile
+		time.Sleep(settle) //nolint:forbidigo // the measurement covers this time
 		return float64((spent() - before).Microseconds()), float64(t.exchange.written.Load() - bytes)
 	}
 	beats := float64(settle/every) * float64(s.gateways)
@@ -260,7 +260,7 @@ func (s simulation) served(ctx context.Context, m *measured) error {
 	return nil
 }
 
-// snapshots measures what is in force when a gateway begins.
+// snapshots measures the snapshot that a gateway gets when it starts.
 func (s simulation) snapshots(ctx context.Context, m *measured) error {
 	t, err := newFeedTown(ctx, 5*time.Second, s.gateways)
 	if err != nil {

@@ -48,7 +48,7 @@ func main() {
 // measured is what the simulation found, for the model.
 type measured struct {
 	heartbeatBytes, eventBytes, entryBytes float64 // on the wire, for each follower
-	heartbeatCPU, eventCPU                 float64 // us of whoever serves, for each follower
+	heartbeatCPU, eventCPU                 float64 // us of the serving process, for each follower
 	followerCPU                            float64 // us of a follower, for an event and its heartbeat
 	entryMemory                            float64 // bytes of a follower
 	recordBytes                            float64 // in the spool
@@ -108,7 +108,7 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// heap is what is in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() float64 {
 	for range 3 { // what pools and finalizers hold goes with the next one
 		runtime.GC()

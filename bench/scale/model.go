@@ -43,7 +43,7 @@ type line struct {
 	unit  string
 }
 
-// lines computes everything from what is measured.
+// lines computes everything from the measured values.
 func (d model) lines(m measured) []line {
 	issued := d.active * day.Hours() / d.life.Hours()
 	calls := issued * d.calls

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// exchange carries connections within the process, and counts what is written by
-// those who serve.
+// exchange carries connections within the process, and counts the bytes that the
+// serving side writes.
 type exchange struct {
 	mu      sync.Mutex
 	servers map[string]*listener

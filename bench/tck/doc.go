@@ -8,8 +8,8 @@
 // 1.0-dev, which Python can run: python -m pytest tests/compatibility in there.
 // The kit is no part of this repository, and nothing is written into it.
 //
-// Mode observe is tried at the agent's URL at the gateway. In require every call
-// needs a capability and a proof, which the kit knows nothing of: powerbox attach
-// stands between and adds both. The agent is tried twice directly first, so that
-// what comes out differently by itself is known.
+// Mode observe is tried at the agent's URL at the gateway. In mode require every
+// call needs a capability and a proof. The kit knows neither, so powerbox attach
+// stands between and adds both. The agent is first tried twice directly, to find
+// the tests whose results differ without a gateway.
 package main

@@ -30,7 +30,7 @@ func main() {
 
 var errUsage = errors.New("usage: go run ./tck [flags] KIT")
 
-// trial is what is tried.
+// trial holds the programs and addresses of one run.
 type trial struct {
 	kit, python, powerbox, attacher, agent, dir string
 	talk                                        io.Writer

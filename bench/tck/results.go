@@ -115,7 +115,7 @@ func differences(before, after results) []difference {
 	return out
 }
 
-// without leaves out the tests that differ by themselves.
+// without leaves out the tests that also differ without a gateway.
 func without(all, noise []difference) []difference {
 	return slices.DeleteFunc(all, func(d difference) bool {
 		return slices.ContainsFunc(noise, func(n difference) bool { return n.name == d.name })

@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-// identityProvider is an identity provider in whose browser somebody enters a code, or
-// says no.
+// identityProvider is an identity provider in whose browser a user enters a code, or
+// declines.
 func identityProvider(t *testing.T, device bool, answer map[string]any) string {
 	t.Helper()
 	mux := http.NewServeMux()

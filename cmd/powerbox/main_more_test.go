@@ -67,7 +67,7 @@ func TestAnAuthorityOfOnesOwn(t *testing.T) {
 	}
 }
 
-// Whoever answers at issuer.url with keys of their own is not shown the operator's token.
+// A server at issuer.url with other keys never gets the operator's token.
 func TestDoctorShowsAStrangerNoToken(t *testing.T) {
 	for name, answer := range map[string]string{"other keys": `{"keys":[]}`, "no keys": `<html>`} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 }
 
 // scriptSetup gives every script addresses of its own: of the stock agent, of
-// the server, and one where nobody is.
+// the server, and one where nothing listens.
 func scriptSetup(t *testing.T, agent string) func(*testscript.Env) error {
 	return func(e *testscript.Env) error {
 		server := freeport.Address(t)
@@ -66,7 +66,7 @@ func start(ts *testscript.TestScript, url string, cmd *exec.Cmd) {
 	cmd.Dir, cmd.Stderr = ts.MkAbs("."), &log
 	ts.Check(cmd.Start())
 	ts.Defer(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 		_ = cmd.Wait()
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

@@ -16,11 +16,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
-// The blocks of docs/tutorials/a2a-agent.md, docs/how-to/auditing.md, docs/how-to/incidents.md,
-// docs/tutorials/worked-examples.md, docs/how-to/grants.md, docs/how-to/ci.md, docs/how-to/mcp.md and docs/how-to/runbook.md. "sh setup" is run in the repository, "sh
-// background URL" goes on running and is ready when the URL answers; another
-// one of the same URL stops it first. A text block after a block says lines
-// that its output has, in any spacing; ... stands for anything.
+// The blocks of docs/tutorials/a2a-agent.md, docs/how-to/auditing.md,
+// docs/how-to/incidents.md, docs/tutorials/worked-examples.md, docs/how-to/grants.md,
+// docs/how-to/ci.md, docs/how-to/mcp.md and docs/how-to/runbook.md. "sh setup" is run in the
+// repository, "sh background URL" keeps running and is ready when the URL answers; another one
+// of the same URL stops it first. A text block after a block says lines that its output has,
+// in any spacing; ... stands for anything.
 var block = regexp.MustCompile("(?s)```(sh|text)([^\n]*)\n(.*?)```")
 
 // reader does what the tutorial says.
@@ -33,7 +34,7 @@ type reader struct {
 	output  string
 }
 
-// background is a program that goes on running.
+// background is a program that keeps running.
 type background struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -177,7 +178,7 @@ func (r *reader) stop(url string) bool {
 		return false
 	}
 	delete(r.running, url)
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	<-p.ended
 	return true
 }

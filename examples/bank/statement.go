@@ -7,7 +7,8 @@ import (
 )
 
 // statements is a service at a location of its own: agents call it without the
-// provider in between, and it verifies by itself that they may (AAP-E12).
+// provider in between, and it verifies their permission without asking the
+// provider (AAP-E12).
 func statements(at, introspect, secret string) (http.Handler, error) {
 	return location.Verifier{
 		Location: at, Capabilities: []string{"statement"}, Introspection: introspect, Secret: secret,

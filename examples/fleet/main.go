@@ -29,7 +29,7 @@ func run(args []string) error {
 		return errors.New("want a folder to write to")
 	}
 	f := company()
-	if err := os.MkdirAll(args[0], 0o750); err != nil { //nolint:gosec // where whoever runs it wants it
+	if err := os.MkdirAll(args[0], 0o750); err != nil { //nolint:gosec // the folder that the user names
 		return err
 	}
 	folder, err := os.OpenRoot(args[0])
@@ -87,7 +87,7 @@ type agent struct {
 	id, says string
 	does     []string // operations, which are the ids of its skills
 	old      bool     // it speaks A2A 0.3 alone
-	forgets  bool     // it does not go on in a context that others began
+	forgets  bool     // it does not continue a context that others began
 	streams  bool
 }
 
@@ -136,9 +136,9 @@ func company() *fleet {
 	return f
 }
 
-// flaws is what is not as it should be.
+// flaws adds mistakes to the fleet, for the report to find.
 func (f *fleet) flaws() {
-	// Purchasing was to pay by itself; nobody ever declared that it may.
+	// Purchasing was to pay alone; no declaration ever allowed that.
 	f.wires = append(f.wires, wire{"finance-purchase", "payments", []string{"payments.pay"}})
 	// Someone gave a writer all files, to be done with it.
 	f.scopes["marketing-slides"]["files"] = []string{"files.*"}

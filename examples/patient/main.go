@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// What is said about patients, and must be in no record.
+// Words about patients, which must be in no record.
 const (
 	patientName   = "Jane Roe"
 	patientNumber = "mrn-0047113"

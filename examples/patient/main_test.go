@@ -41,9 +41,8 @@ func TestEXT31_PatientReadOnlyWithinTheEpisode(t *testing.T) {
 	}
 }
 
-// TestEXT31_TheSearchFindsPatients lets records keep arguments, as an operator
-// must write who wants that: the same search then finds what was asked, and the
-// example fails.
+// TestEXT31_TheSearchFindsPatients configures records to keep arguments: the
+// same search then finds the patients' words, and the example fails.
 func TestEXT31_TheSearchFindsPatients(t *testing.T) {
 	var out bytes.Buffer
 	_, err := run(t.Context(), &out, "evidence: {arguments: full}\n")

@@ -32,7 +32,7 @@ type Agent struct {
 	guard *quarterly.Guarded
 }
 
-// Skill does one thing for anyone who asks, and answers in words.
+// Skill does one thing for any caller, and answers in words.
 type Skill func(ctx context.Context, in Incoming) (string, error)
 
 // ErrBroken is what a skill returns, wrapped, that fails by the agent's own fault.

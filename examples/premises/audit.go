@@ -113,7 +113,7 @@ func (a *Audit) read() error {
 			return fmt.Errorf("the bundle: %w", err)
 		}
 		switch {
-		case r.Action != "a2a.SendMessage": // header, leaves, checkpoint, and what is not a call
+		case r.Action != "a2a.SendMessage": // header, leaves, checkpoint, and records of no call
 		case r.Decision == "ALLOW" && r.Outcome == "ACHIEVED":
 			a.Done = append(a.Done, Deed{r.Powerbox.Requester, r.Intent.Operation})
 		case r.Decision == "DENY" && len(r.Powerbox.Reasons) > 0:

@@ -89,9 +89,9 @@ func (c *Caller) Forge(held holder.Capability, claims token.LinkClaims) (holder.
 	return held, nil
 }
 
-// Call asks the agent at a URL for a skill, through a2a-go's own client. What is
-// held goes in the request's metadata; who calls is told by the session, or by a
-// proof of the key alone.
+// Call asks the agent at a URL for a skill, through a2a-go's own client. The
+// caller's capability goes in the request's metadata. The session identifies the
+// caller, or a proof of the key alone does.
 func (c *Caller) Call(ctx context.Context, url string, held holder.Capability, skill string, args map[string]any) (string, error) {
 	agent, err := c.Discover(ctx, url)
 	if err != nil {

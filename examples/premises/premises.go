@@ -130,9 +130,9 @@ func (p *Premises) Serve(ctx context.Context, a Agent) (string, error) {
 	return s.url, nil
 }
 
-// freeAddress is below the ports that the system gives to anyone who asks for any:
-// another program would have it before ours does. What is below it is for
-// internal/e2e.
+// freeAddress returns an address below the ports that the system hands out:
+// another program could take one of those before ours does. The ports below this
+// range are for internal/e2e.
 func freeAddress(ctx context.Context) (string, error) {
 	const first, last = 24000, 32000
 	for range 100 {
@@ -145,7 +145,7 @@ func freeAddress(ctx context.Context) (string, error) {
 }
 
 func (p *Premises) start(ctx context.Context) error {
-	server := exec.Command(p.binary, "serve", "--dev", "-c", filepath.Join(p.dir, "powerbox.yaml")) //nolint:gosec,noctx // what was built above; Close stops it in order
+	server := exec.Command(p.binary, "serve", "--dev", "-c", filepath.Join(p.dir, "powerbox.yaml")) //nolint:gosec,noctx // the binary built above; Close stops it in order
 	server.Env, server.Stderr = environment(), &p.log
 	if err := server.Start(); err != nil {
 		return err

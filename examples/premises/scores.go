@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	_ "modernc.org/sqlite" // the store, for whoever writes to it behind the server's back
+	_ "modernc.org/sqlite" // the store, for someone who writes to it behind the server's back
 )
 
 // Score is how far what an agent did speaks for it (docs/reference/scores.md).

@@ -19,7 +19,7 @@ type Story struct {
 // Step is one call and how it ended.
 type Step struct {
 	What   string
-	Reason string // the code of the refusal; "" for what was allowed
+	Reason string // the code of the refusal; "" for an allowed call
 }
 
 // NewStory tells a story to a writer.
@@ -57,7 +57,7 @@ func (s *Story) Fail(format string, args ...any) {
 	s.Say("  WRONG: "+format, args...)
 }
 
-// Reasons are how the steps ended: the codes of refusals, "" for what was allowed.
+// Reasons are how the steps ended: the codes of refusals, "" for allowed calls.
 func (s *Story) Reasons() []string {
 	var all []string
 	for _, step := range s.Steps {

@@ -98,7 +98,7 @@ type procurement struct {
 	quotes, orders premises.Effects
 	buyer          *premises.Caller
 	vendors        map[string]*vendor
-	restore        func(context.Context) error // puts back what was falsified
+	restore        func(context.Context) error // undoes the falsification
 	trusted        map[string]premises.Score   // as the vendors stood when the tender began
 	recomputed     map[string]premises.Score   // by a stranger, at the end
 
@@ -184,8 +184,8 @@ func (p *procurement) stands(ctx context.Context, name string) error {
 	return err
 }
 
-// falsified is what was done for dorado's sake by someone who can write to the
-// store: a delivery that failed is a good one now. It costs more than it gains.
+// falsified changes the store as an accomplice of dorado would who can write
+// to it: a failed delivery becomes a good one. It costs more than it gains.
 func (p *procurement) falsified(ctx context.Context) (err error) {
 	p.restore, err = p.place.Falsify(ctx, "dorado", `"outcome_status":"FAILED"`, `"outcome_status":"ACHIEVED"`)
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *procurement) sameForAll(ctx context.Context, want map[string]premises.S
 func (p *procurement) hire(ctx context.Context) (err error) {
 	for name := range prices {
 		v := &vendor{name: name, Caller: p.place.Callers[name]}
-		if v.Caller == nil { // nobody knows elm
+		if v.Caller == nil { // elm is unknown
 			if v.Caller, err = p.place.Caller(""); err != nil {
 				return err
 			}

@@ -17,8 +17,8 @@ func score(number, level string, achieved, failed int, broken bool) (s premises.
 	return s
 }
 
-// levels are how far the vendors are trusted when the tender begins. Nobody knows
-// elm.
+// levels are how far the vendors are trusted when the tender begins. Elm is
+// unknown.
 var levels = map[string]premises.Score{
 	"anvil":    score("1.0000", "HIGH", 4, 0, false),
 	"borealis": score("1.0000", "HIGH", 4, 0, false),

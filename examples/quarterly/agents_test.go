@@ -195,7 +195,7 @@ func TestTownEndsWithItsContext(t *testing.T) {
 	}
 	client, answered := clientOf(t, town, "orchestrator"), make(chan error)
 	go func() { _, err := quarterly.Say(t.Context(), client, wish); answered <- err }()
-	if _, err := silent.Accept(); err != nil { // the orchestrator's question, which nobody answers
+	if _, err := silent.Accept(); err != nil { // the orchestrator's question, which stays unanswered
 		t.Fatal(err)
 	}
 	cancel()

@@ -9,7 +9,7 @@ import (
 // Letter is a mail that has been sent.
 type Letter struct{ To, Subject, Body string }
 
-// outbox is the mail agent; what is in it has left the house.
+// outbox is the mail agent; letters in it have left the house.
 type outbox struct {
 	mu   sync.Mutex
 	sent []Letter

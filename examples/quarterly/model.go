@@ -31,7 +31,7 @@ func (c ToolCall) With(last string) map[string]any {
 // sentence that one of its tools can serve for an instruction, regardless of who wrote it.
 type Model struct{ Tools []Tool }
 
-// Summary is the first two sentences of text that instruct nobody.
+// Summary is the first two sentences of text that are no instruction.
 func (m Model) Summary(text string) string {
 	var kept []string
 	for _, s := range sentences(text) {
@@ -85,7 +85,8 @@ func sentences(text string) []string {
 	return all
 }
 
-// inSentence takes quotations out before it cuts a sentence into clauses, so that what is quoted stays whole.
+// inSentence takes quotations out before it cuts a sentence into clauses, so that quoted
+// text stays whole.
 func (m Model) inSentence(s string) []ToolCall {
 	var quoted []string
 	s = quotation.ReplaceAllStringFunc(strings.ReplaceAll(s, "\x00", ""), func(q string) string {

@@ -35,7 +35,7 @@ type Negotiating struct {
 	Session func(ctx context.Context, in Incoming, audience string) (string, error)
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Random gives ids that nobody can guess. Required.
+	// Random gives ids that cannot be guessed. Required.
 	Random io.Reader
 
 	mu    sync.Mutex

@@ -32,7 +32,7 @@ type front struct {
 	t               *testing.T
 	agent, upstream string
 	key             *token.PrivateKey
-	tools           string // what is issued
+	tools           string // the tools of the issued capability
 	requests        []string
 }
 

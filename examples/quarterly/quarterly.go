@@ -1,7 +1,8 @@
-// Package quarterly is a small town of A2A agents that share a company's quarterly reports: documents keeps them, mail sends letters,
-// summariser reads a document and tells what is in it, orchestrator finds the document that a user means and has it summarised.
-// They are what their authors would write on a2a-go (A2A 1.0, JSON-RPC) and package holder: an agent whose peer's card offers
-// capabilities asks for what its work needs.
+// Package quarterly is a small town of A2A agents that share a company's quarterly reports:
+// documents keeps them, mail sends letters, summariser reads a document and reports its
+// content, orchestrator finds the document that a user means and has it summarised. They are
+// what their authors would write on a2a-go (A2A 1.0, JSON-RPC) and package holder: an agent
+// whose peer's card offers capabilities asks for what its work needs.
 //
 // One report carries an injected instruction, and the [Model] of every agent obeys what it reads, as a hijacked model does. Wired
 // directly, the town mails the salary table to a stranger. Nothing in the agents changes when they are protected: only the URLs of
@@ -77,7 +78,7 @@ type Call struct {
 	Arguments       map[string]any
 	// Injected says that the call was not part of the task: a text that the agent read asked for it.
 	Injected bool
-	// Err is nil when the peer did what was asked.
+	// Err is nil when the peer did the task.
 	Err error
 }
 

@@ -31,7 +31,7 @@ func (t *Town) build(ctx context.Context, cfg Config) []*agent {
 	return all
 }
 
-// summariser is the agent that reads a document and tells what is in it.
+// summariser is the agent that reads a document and reports its content.
 type summariser struct{ *agent }
 
 func (s summariser) summarise(ctx context.Context, in Incoming, args map[string]any) (Answer, error) {

@@ -3,7 +3,7 @@
 //
 // Anna's portfolio agent may quote and order at an exchange. It passes that on to
 // a broker, which passes orders alone on to its dealing desk, which places the
-// order. Nobody asks a server in between; the exchange checks the whole chain.
+// order. No agent asks a server in between; the exchange checks the whole chain.
 // Then each of them tries more than it was given.
 package main
 
@@ -163,7 +163,7 @@ func (t *trade) twoHops(ctx context.Context) (err error) {
 	return nil
 }
 
-// tooMuch has broker and desk try what nobody gave them.
+// tooMuch has broker and desk try calls that they were not granted.
 func (t *trade) tooMuch(ctx context.Context) {
 	t.Say("Then each tries more than it was given:")
 	order := func(c *premises.Caller, held holder.Capability) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestEXT31_TradeOverTwoHops runs the example as a reader does, through the
-// program that it builds, and looks at what was allowed, what was refused with
-// which reason, and what an auditor can show of it.
+// program that it builds, and checks the allowed calls, the refused ones with
+// their reasons, and the findings of an auditor.
 func TestEXT31_TradeOverTwoHops(t *testing.T) {
 	var out bytes.Buffer
 	got, err := run(t.Context(), &out)

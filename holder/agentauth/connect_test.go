@@ -91,7 +91,7 @@ func TestAAPCL6_AFreshTokenForEveryPoll(t *testing.T) {
 	})
 }
 
-// TestAAPCL13_ADenialIsFinal: nobody is asked the same again, but when a person
+// TestAAPCL13_ADenialIsFinal: the same request is made again only when a person
 // says so.
 func TestAAPCL13_ADenialIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -289,8 +289,8 @@ func TestReactivateLosesWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestAAPCL13_ADeniedHost: who denies the first agent of a host denies the host; a
-// person who asks again does so as another.
+// TestAAPCL13_ADeniedHost: a user who denies the first agent of a host denies the
+// host. A person can ask again as another host.
 func TestAAPCL13_ADeniedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c := newWorld(t)
@@ -301,7 +301,7 @@ func TestAAPCL13_ADeniedHost(t *testing.T) {
 		}
 		w.answers[register] = inTurn(says(403, `{"error": "host_rejected"}`), says(200, active))
 		other := connection()
-		other.Capabilities = nil // another request, which nobody has denied
+		other.Capabilities = nil // another request, which was not denied
 		if _, err := c.Connect(t.Context(), issuer, other); !errors.Is(err, powerbox.ErrDenied) || len(w.to(register)) != 2 {
 			t.Errorf("%v, asked %d times", err, len(w.to(register)))
 		}

@@ -19,7 +19,7 @@ import (
 const issuer = "https://bank.example"
 
 // world answers requests without a network, by method and URL without query. It
-// keeps what was asked.
+// keeps the requests.
 type world struct {
 	mu      sync.Mutex
 	answers map[string]http.HandlerFunc
@@ -49,7 +49,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out.Result(), nil
 }
 
-// to returns what was asked of one place.
+// to returns the requests to one place.
 func (w *world) to(place string) (out []*http.Request) {
 	for _, r := range w.asked {
 		if at, _, _ := strings.Cut(r.URL.String(), "?"); r.Method+" "+at == place {

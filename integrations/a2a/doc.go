@@ -18,13 +18,13 @@
 //   - The gateway's answer and the one in process are made by the same function,
 //     powerbox.Decide, and can only differ in that this one refuses more.
 //   - What came with a task serves for that task. Nothing that came in goes out
-//     by itself: not a header, not metadata under the extension's URI, whatever
+//     unasked: not a header, not metadata under the extension's URI, whatever
 //     other interceptors copy.
 //   - Anything that is not known is refused: a skill without an operation, a method that
 //     is new, keys that cannot be had.
 //
 // What an agent cannot know: whether a capability was revoked, or an agent
 // frozen, since the call came. The gateway does, and cuts the streams of such
-// calls; work that continues behind an answer ends by itself only when the
-// capability expires.
+// calls; work that continues behind an answer ends only when the capability
+// expires.
 package powerboxa2a

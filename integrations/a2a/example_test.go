@@ -18,8 +18,8 @@ import (
 	powerboxa2a "github.com/powerbox-project/powerbox/integrations/a2a"
 )
 
-// An agent behind a gateway answers nobody who comes past it. The keys of this
-// gateway cannot be had, and nothing is let in on trust.
+// An agent behind a gateway refuses callers that come past the gateway. The
+// keys of this gateway are unreachable, so the agent admits no call.
 func Example() {
 	in, err := powerboxa2a.NewInbound(powerboxa2a.Config{
 		URL: "https://gate.example/agents/documents", ID: "documents",

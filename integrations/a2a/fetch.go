@@ -43,9 +43,9 @@ type fetched[T any] struct {
 	err   error
 }
 
-// get returns the document, from the cache where that is young enough. anew
-// says that what the cache has does not do. What cannot be had is not replaced
-// by what is old: it may have been taken back.
+// get returns the document, from the cache if the copy is young enough. anew
+// rejects the copy in the cache. If the fetch fails, get does not return an
+// old copy: it may have been revoked.
 func (f *fetched[T]) get(ctx context.Context, anew bool) (T, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

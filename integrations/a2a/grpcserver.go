@@ -18,11 +18,11 @@ import (
 	"github.com/powerbox-project/powerbox/holder"
 )
 
-// ServerOptions are what [Inbound.Handler] is for HTTP, for a grpc.Server that
-// listens by itself: calls of A2A's services are refused without the gateway's
-// context, others pass. They bring a codec of their own, which keeps the bytes
-// of a message until they are compared with what was signed. A compressed
-// message is refused, since nothing has its bytes any more.
+// ServerOptions are what [Inbound.Handler] is for HTTP, for a grpc.Server with
+// a listener of its own: calls of A2A's services are refused without the
+// gateway's context, others pass. They bring a codec of their own, which keeps
+// the bytes of a message until they are compared with the signed context. A
+// compressed message is refused, since nothing has its bytes any more.
 func (in *Inbound) ServerOptions() []grpc.ServerOption {
 	kept := &keeping{}
 	return []grpc.ServerOption{
@@ -103,8 +103,8 @@ func (s *admitting) RecvMsg(m any) error {
 
 // keeping is the codec of protobuf, which keeps the bytes of messages of A2A until
 // they are taken. It keeps them in the message itself, as an unknown field behind all
-// others: what is never taken, such as the message of a call that was cancelled or
-// that another interceptor refused, goes with its message.
+// others. Bytes that are never taken, as of a call that was cancelled or that another
+// interceptor refused, are freed with their message.
 type keeping struct{ codec }
 
 // keptField is the number of that field, the highest that there is.

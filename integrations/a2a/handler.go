@@ -26,11 +26,11 @@ var cardPaths = []string{cardPath, "/.well-known/agent.json"}
 
 // Handler refuses what comes past the gateway before next gets any of it. It is
 // for the JSON-RPC and REST handlers of a2asrv, and for a grpc.Server that is
-// served by its ServeHTTP; a gRPC server that listens by itself takes
+// served by its ServeHTTP; a gRPC server with a listener of its own takes
 // [Inbound.ServerOptions]. next gets the body's bytes as they came, and neither
-// the signed context nor what was handed over with the call: both are in the
-// [Task]. The card at the well-known path stays open; one that is served elsewhere
-// stays outside.
+// the signed context nor the delegations of the call: both are in the [Task]. The
+// card at the well-known path stays open; one that is served elsewhere stays
+// outside.
 func (in *Inbound) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && isCard(r.URL.EscapedPath()) {

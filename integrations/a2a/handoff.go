@@ -90,8 +90,9 @@ func (o *Handoffs) caps() (powerbox.Authority, error) {
 }
 
 // Violation returns the event with which the task of an agent fails whose hand-off
-// was refused: TASK_STATE_FAILED with exactly what is missing in its status, so
-// that it stands in the task's history (GATE-3). For other errors it is false.
+// was refused: TASK_STATE_FAILED. Its status names exactly the missing
+// permissions, so that they stand in the task's history (GATE-3). For other errors
+// it is false.
 func Violation(task a2a.TaskInfoProvider, err error) (a2a.Event, bool) {
 	var f *gate.Failure
 	if !errors.As(err, &f) {

@@ -60,9 +60,9 @@ func op(t *testing.T, name string) powerbox.Operation {
 }
 
 // TestGATE6_BeforeTheHandoff has a stock agent hand on to another one through the
-// interceptor: what is outside its scope, or not on the other's card, is not sent,
-// the agent's own task fails with exactly what is missing, and every attempt is
-// on record.
+// interceptor: a request outside its scope, or not on the other's card, is not
+// sent. The agent's own task fails and names exactly the missing permissions.
+// Every attempt is on record.
 func TestGATE6_BeforeTheHandoff(t *testing.T) {
 	reached := 0
 	mailer := stockServer(t, "mailer", func(_ context.Context, x *a2asrv.ExecutorContext) a2a.Event {

@@ -48,7 +48,7 @@ type Config struct {
 	// Holder is the key to which others delegate what the agent is to use for
 	// them. Optional: without it, [Task.Wallet] receives nothing.
 	Holder token.PublicKey
-	// Log gets what is refused. Optional: slog.Default.
+	// Log gets the refused calls. Optional: slog.Default.
 	Log *slog.Logger
 }
 
@@ -131,9 +131,9 @@ func (in *Inbound) skillSet(ctx context.Context) (map[string]holder.Skill, error
 	return in.skills.get(ctx, false)
 }
 
-// once reports whether a context was not seen before. Only what the gateway has
-// signed gets here, so that nobody else can fill the memory; it is kept until
-// it would be refused anyway.
+// once reports whether a context was not seen before. Only contexts that the
+// gateway has signed get here, so that others cannot fill the memory. A context
+// is kept until it has expired.
 func (in *Inbound) once(sum [sha256.Size]byte, until, now time.Time) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -93,7 +93,7 @@ func TestTasks(t *testing.T) {
 }
 
 // Anyone who reaches the agent past its gateway is refused in the form of the
-// binding, and told what is missing; the card stays open.
+// binding, and the refusal names the missing part; the card stays open.
 func TestPastTheGateway(t *testing.T) {
 	w := newTown(t, options{})
 	for name, at := range map[string]string{
@@ -300,8 +300,8 @@ type attempt struct {
 	Reasons, Missing                        []string
 }
 
-// elsewhere are the cases that are about what only the gateway sees: what was
-// presented with the call, and whose task it is.
+// elsewhere are the cases about facts that only the gateway sees: the
+// credentials of the call, and the owner of the task.
 var elsewhere = []string{"capability_unknown", "capability_required", "proof_operation", "task_foreign"}
 
 // TestGATE11_InProcess tries what applies of the attempts on the gateway, and

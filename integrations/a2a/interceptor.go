@@ -53,9 +53,9 @@ func (t *Task) admits(ctx context.Context, payload any) error {
 	if wrong := (*errReading)(nil); errors.As(err, &wrong) {
 		return answer(a2a.ErrInvalidParams, wrong.text, map[string]string{"code": wrong.code, "retryable": "false"})
 	}
-	// The body of a call that reads may be empty, so that its digest says
-	// nothing: the task is named in what was signed, too. So is the tenant, which a2a-go
-	// 2.4.0 loses of CancelTask and SubscribeToTask over gRPC.
+	// The body of a call that reads may be empty, so that its digest says nothing: so
+	// the signed context names the task, too. It also names the tenant, which a2a-go
+	// 2.4.0 loses in CancelTask and SubscribeToTask over gRPC.
 	if call.task != t.Context.Task || call.tenant != t.Context.Tenant {
 		return unauthenticated("The context of the gateway is for another task, or tenant, than the call's.")
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // The bytes of a message are there until they are taken, whatever fields a sender
-// makes up, and go with a message that nobody takes, as after a cancelled call.
+// makes up, and are freed with a message that is never taken, as after a
+// cancelled call.
 func TestATK55_BytesOfAMessageGoWithIt(t *testing.T) {
 	raw := protowire.AppendBytes(protowire.AppendTag(nil, keptField, protowire.BytesType), []byte("made up"))
 	got := new(a2apb.SendMessageRequest)

@@ -27,11 +27,11 @@ type Outbound struct {
 	// Rule says what to ask a peer for when nothing that is held permits a call;
 	// false is nothing. It needs the session of Client. Optional.
 	Rule func(ctx context.Context, call Call) (holder.RequestParams, bool)
-	// ForTasks has session and rule serve the work on a [Task], too. Otherwise
-	// what came in gets nowhere but with what came with it: a caller could use
-	// the agent's session for what is not the caller's. Session and Rule get the
-	// context of the call, in which [TaskFrom] says for whom the agent works, and
-	// have to tell users apart.
+	// ForTasks has session and rule serve the work on a [Task], too. Without it a
+	// task's calls use only the capabilities that came with the task, so that no
+	// caller reaches others' data through the agent's session. Session and Rule
+	// must tell users apart. They get the context of the call, in which
+	// [TaskFrom] says for whom the agent works.
 	ForTasks bool
 }
 
@@ -75,8 +75,8 @@ func (p *Peer) NewClient(ctx context.Context, options ...a2aclient.FactoryOption
 }
 
 // Options are what a factory of clients for this peer takes, as the last ones.
-// They come together: the interceptor chooses what is presented, the transports
-// sign the bytes.
+// They come together: the interceptor chooses the capability to present, the
+// transports sign the bytes.
 func (p *Peer) Options() []a2aclient.FactoryOption {
 	client := func(rpc bool) *http.Client {
 		return &http.Client{
@@ -96,8 +96,8 @@ type (
 	outgoingKey struct{}
 )
 
-// WithWallet has calls present what is in a wallet, for an agent that works on
-// no [Task], or on one of its own.
+// WithWallet has calls present the capabilities of a wallet, for an agent that
+// works on no [Task], or on one of its own.
 func WithWallet(ctx context.Context, w *holder.Wallet) context.Context {
 	return context.WithValue(ctx, walletKey{}, w)
 }
@@ -159,8 +159,9 @@ func (p *presenting) Before(ctx context.Context, req *a2aclient.Request) (contex
 	return ctx, nil, err
 }
 
-// stripPayload takes out of a copy what was put under the extension's names: by
-// propagators, which copy what came in, or by anyone who passes a message on.
+// stripPayload removes from a copy the values under the extension's names.
+// Propagators, which copy incoming values, put them there, and so does code
+// that passes a message on.
 func stripPayload(req *a2aclient.Request) {
 	switch p := req.Payload.(type) {
 	case *a2a.SendMessageRequest:
@@ -189,8 +190,8 @@ func isOurMember(name string) bool {
 	return name == holder.ExtensionURI || strings.HasPrefix(name, holder.ExtensionURI+"/")
 }
 
-// stripParams takes out of the headers what is ours, and what came in as
-// someone's credentials.
+// stripParams removes from the headers those of Powerbox, and
+// credentials that came in.
 func stripParams(ctx context.Context, params a2aclient.ServiceParams) {
 	maps.DeleteFunc(params, func(name string, _ []string) bool { return isOurHeader(name) })
 	for name, values := range params {
@@ -276,10 +277,10 @@ func (p *Peer) urlSkill(url string) string {
 	return skill
 }
 
-// choose returns the capability to present: of what is held for the task, or
-// was handed over with it, or is asked for by rule. Where nothing permits the
-// call something of the peer's is presented all the same, if there is any: the
-// peer refuses with its reason, on record.
+// choose returns the capability to present: one held for the task, one handed
+// over with it, or one that a rule asks for. Where nothing permits the call
+// something of the peer's is presented all the same, if there is any: the peer
+// refuses with its reason, on record.
 func (o *Outbound) choose(ctx context.Context, c Call) (holder.Capability, error) {
 	wallet := walletFrom(ctx)
 	if wallet == nil {
@@ -322,8 +323,8 @@ func (o *Outbound) lends(ctx context.Context) bool {
 	return o.ForTasks || !cameIn
 }
 
-// claim takes up what was handed over with the task by reference (SEP-13), each
-// once.
+// claim fetches the capabilities handed over with the task by reference
+// (SEP-13), each once.
 func (o *Outbound) claim(ctx context.Context, wallet *holder.Wallet, peer holder.Agent) error {
 	t, ok := TaskFrom(ctx)
 	if !ok || wallet != t.wallet {

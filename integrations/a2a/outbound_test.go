@@ -288,7 +288,7 @@ func (p putting) Before(ctx context.Context, req *a2aclient.Request) (context.Co
 	return ctx, nil, nil
 }
 
-// What is added after the interceptor is found by the transport.
+// The transport finds headers that are added after the interceptor.
 func TestAddedAfterwards(t *testing.T) {
 	w := newTown(t, options{})
 	url, got := open(t)
@@ -405,7 +405,7 @@ func TestTasksAreLentNoSession(t *testing.T) {
 }
 
 // A proof, of a capability or of the key alone, is made for the peer and for
-// nobody else.
+// no other agent.
 func TestSignsForThePeerAlone(t *testing.T) {
 	w := newTown(t, options{})
 	reached := false

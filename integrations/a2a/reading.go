@@ -35,7 +35,7 @@ type reading struct {
 	message   bool
 }
 
-// errReading is what is wrong with a call; the caller should fix it.
+// errReading says why a call cannot be read; the caller should fix it.
 type errReading struct{ code, text string }
 
 func (e *errReading) Error() string { return e.text }

@@ -16,9 +16,9 @@ import (
 // Task is what an agent may do for one call: what the gateway has signed about
 // it. It is safe for use by several goroutines.
 type Task struct {
-	// Context is what the gateway said: principal (a pseudonym), holder,
-	// capability, authority, the resources behind handles, what was delegated.
-	// It must not be changed.
+	// Context is the gateway's signed statement: principal (a pseudonym),
+	// holder, capability, authority, the resources behind handles, and the
+	// delegations. It must not be changed.
 	Context token.Context
 
 	in     *Inbound
@@ -35,9 +35,9 @@ func (in *Inbound) newTask(c token.Context) *Task {
 	}
 }
 
-// bounded reports whether what the call may do is said by an authority: under a
-// capability, or under the caller's standing scope. Other calls were let through
-// on what the agent is by itself, in mode observe or prefer.
+// bounded reports whether an authority limits the call: that of a capability, or
+// the caller's standing scope. The modes observe and prefer also let through
+// calls without one.
 func (t *Task) bounded() bool {
 	return t.Context.Basis == string(gate.OnCapability) || t.Context.Basis == string(gate.OnStanding)
 }
@@ -176,8 +176,8 @@ func (t *Task) constrained() bool {
 // while the agent worked on it.
 func (t *Task) Wallet() *holder.Wallet { return t.wallet }
 
-// receiveHeader takes in what was handed over in a header. What is useless is
-// no reason to refuse a call that the gateway has let through.
+// receiveHeader accepts the capabilities handed over in a header. A useless
+// one is no reason to refuse a call that the gateway has let through.
 func (t *Task) receiveHeader(ctx context.Context, value string) {
 	t.received(ctx, t.wallet.ReceiveHeader(value, t.in.config.Now()))
 }

@@ -485,7 +485,7 @@ func said(t *testing.T, result a2a.SendMessageResult, err error) string {
 	return text
 }
 
-// reason is the stable code of an error, and what was missing.
+// reason returns the stable code of an error, and the missing permissions.
 func reason(t *testing.T, err error) (code, missing string) {
 	t.Helper()
 	var wrong *a2a.Error

@@ -28,9 +28,9 @@ type frame struct {
 
 func (f *frame) alone() bool { return !f.ended && !f.unsure && !f.beside }
 
-// State is used without a context that says by whom. What is known are the agents
-// that run: those on one branch of a run are begun within each other, or one after
-// another, and branches run at once.
+// State is used without a context that names the agent. Only the running agents
+// are known: those on one branch of a run are begun within each other, or one
+// after another, and branches run at once.
 
 // begins notes that an agent begins. It is called with the lock.
 func (g *Gate) begins(r *run, branch, name string) *frame {

@@ -3,12 +3,12 @@
 // granted.
 //
 // A [Gate] is a plugin of the runner. It asks the local gate (docs/how-to/guards.md)
-// before a tool runs, before transfer_to_agent, before a sub-agent runs, by itself
-// or as a tool, and before a session's state takes a key; it hides from the model
-// the tools that the agent may not use, and tells what became of each.
-// [Gate.Sessions] has what is read of state asked about. [Gate.Report] words the
-// hierarchy, which is implicit in the wiring, as explicit scopes, and says where the
-// wiring goes beyond them.
+// before a tool runs, before transfer_to_agent, before a sub-agent runs, alone or as
+// a tool, and before a session's state takes a key; it hides from the model the
+// tools that the agent may not use, and tells what became of each. [Gate.Sessions]
+// also asks before a key of the state is read. [Gate.Report] words the hierarchy,
+// which is implicit in the wiring, as explicit scopes, and says where the wiring
+// goes beyond them.
 //
 // The laws: who acts is the agent that ADK says is running, never an argument; a
 // tool, agent or key that is not mapped is refused; no answer of the gate is a

@@ -46,7 +46,7 @@ scopes:
   coordinator: {reader: [answer/read]}
 `
 
-// evidence is what a record says of an attempt, without what is of the one record.
+// evidence is the part of a record about the attempt, without ids and times.
 type evidence struct {
 	Decision, Origin, Target, Mode string
 	Required, Missing, Codes       []string

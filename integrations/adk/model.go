@@ -19,7 +19,7 @@ func (g *Gate) beforeModel(ctx agent.Context, req *model.LLMRequest) (*model.LLM
 	g.mu.Unlock()
 	collect(req)
 	if req.Config == nil {
-		return nil, nil //nolint:nilnil // nil goes on to the model
+		return nil, nil //nolint:nilnil // nil continues to the model
 	}
 	known := map[string]listed{} // by target
 	ask := func(target string) listed {
@@ -68,8 +68,9 @@ type listed struct {
 	skills []string
 }
 
-// skills are those of a target that the running agent may call; none where it may
-// not talk to it at all, or nobody can tell.
+// skills returns the skills of a target that the running agent may call. It
+// returns none if the agent may not talk to the target at all, or if that is
+// unknown.
 func (g *Gate) skills(ctx agent.Context, target string) listed {
 	skills, d, err := g.config.Gate.Skills(ctx, guard.Attempt{
 		From: g.named(ctx.AgentName()), To: target, Purpose: "list tools", Context: ctx.SessionID(), Trace: ctx.InvocationID(),

@@ -30,8 +30,8 @@ const transfer = "transfer_to_agent"
 // hands nothing over.
 const finish = "finish_task"
 
-// maxRuns bounds the invocations that are remembered. What is forgotten of one that
-// continues is asked about, and its state is nobody's.
+// maxRuns bounds the invocations that are remembered. If a forgotten one continues,
+// the gate is asked again, and its state belongs to no agent.
 const maxRuns = 1 << 12
 
 // Skill is what a tool, or a key of the session's state, is to the gate.
@@ -55,7 +55,7 @@ type Config struct {
 	Reads map[string]Skill
 	// Agents are the names of agents at the gate, where they have others there.
 	Agents map[string]string
-	// Log gets what is refused. Optional: slog.Default.
+	// Log gets the refused attempts. Optional: slog.Default.
 	Log *slog.Logger
 }
 
@@ -119,7 +119,7 @@ func (g *Gate) Guarded(c llmagent.Config) llmagent.Config {
 	return c
 }
 
-// isAgent and parentOf are what is known of an agent.
+// isAgent and parentOf look an agent up in the hierarchy.
 func (g *Gate) isAgent(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,9 +159,8 @@ func (g *Gate) named(name string) string {
 	return name
 }
 
-// run is what is remembered of an invocation, and nothing of one that did not begin
-// with the plugin: in the runner that a tool has of its own, or long ago. It is called
-// with the lock.
+// run returns the memory of an invocation. It has none of an invocation that began in
+// a tool's own runner, without the plugin, or long ago. It is called with the lock.
 func (g *Gate) run(invocation string) *run {
 	if r, ok := g.runs[invocation]; ok {
 		return r
@@ -187,12 +186,12 @@ func (g *Gate) beforeRun(ctx agent.InvocationContext) (*genai.Content, error) {
 		r.nth = g.begun
 		g.runs[ctx.InvocationID()] = r
 	}
-	r.first = ctx.Agent().Name() // it goes on with another after a pause
+	r.first = ctx.Agent().Name() // it continues with another after a pause
 	g.mu.Unlock()
 	if held, ok := ctx.Session().(*heldSession); ok {
 		held.of.Store(&invocation{ctx, ctx.InvocationID()})
 	}
-	return nil, nil //nolint:nilnil // nil lets the run go on
+	return nil, nil //nolint:nilnil // nil lets the run continue
 }
 
 func (g *Gate) afterRun(ctx agent.InvocationContext) {
@@ -345,7 +344,7 @@ func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (g
 		return g.handoff(ctx, from, name)
 	}
 	if !ok {
-		// The gate knows nobody of that name: it says so, on record.
+		// The gate knows no agent of that name: it says so, on record.
 		mapped = Skill{Agent: name, Skill: name}
 	}
 	raw, err := json.Marshal(args)

@@ -14,8 +14,9 @@ import (
 
 type object = map[string]any
 
-// Tools and transfers of a hierarchy are held to scopes: what is outside never runs,
-// the model sees the missing set and not the tool, and all of it is on record.
+// Tools and transfers of a hierarchy are held to scopes: one outside the scope never
+// runs, the model sees the missing set and not the tool, and every attempt is on
+// record.
 func TestGATE7_ToolsAndTransfers(t *testing.T) {
 	w := newTown(t)
 	coordinator := says(

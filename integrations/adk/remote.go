@@ -12,10 +12,10 @@ import (
 	powerboxa2a "github.com/powerbox-project/powerbox/integrations/a2a"
 )
 
-// Remote fills in how a remote A2A agent is reached: by its card at the gateway,
-// with capability and proof in the headers of every request, and what is handed over
-// in its metadata ([powerboxa2a.HandOver]). Anything that is presented is of the context's
-// task or wallet ([powerboxa2a.WithWallet]).
+// Remote fills in how a remote A2A agent is reached: by its card at the gateway, with
+// capability and proof in the headers of every request, and delegations in its metadata
+// ([powerboxa2a.HandOver]). Every presented capability is from the context's task or
+// wallet ([powerboxa2a.WithWallet]).
 //
 // Before a request goes out the gate is asked whether anyone who runs the remote agent
 // may hand over to it.

@@ -20,8 +20,8 @@ type Wire struct {
 	To    string `json:"to"`    // agent whose skill it is, or that is handed over to
 	Skill string `json:"skill"` // "" for a hand-off
 	Tool  string `json:"tool"`  // as the agent has it
-	// Exceeds says that the agent's scope does not allow it, Missing what is not
-	// allowed; of a tool that is not mapped nothing is.
+	// Exceeds says that the agent's scope does not allow it. Missing names the
+	// missing permissions. Nothing is allowed of a tool without a mapping.
 	Exceeds bool     `json:"exceeds"`
 	Missing []string `json:"missing"`
 }

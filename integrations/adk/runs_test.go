@@ -63,7 +63,7 @@ func TestGATE7_RunsThatAreForgotten(t *testing.T) {
 		t.Errorf("%d runs and %d calls are remembered", runs, calls)
 	}
 
-	// Nor does one begin that nobody is known to have handed over to.
+	// Nor does an agent begin without a known hand-off.
 	step = w.agent(says("reader", "read_doc", object{"path": "/a"}), func(c *llmagent.Config) {
 		c.Tools = []tool.Tool{s.does(func(agent.Context) { w.run(g, w.agent(says("coordinator"), nil)) })}
 	})

@@ -160,8 +160,8 @@ func (s *heldState) All() iter.Seq2[string, any] {
 	}
 }
 
-// Set implements [session.State]. What is written is there for others before its
-// event is, so that it is asked about at once.
+// Set implements [session.State]. Others see a written key before its event, so
+// the gate is asked at once.
 func (s *heldState) Set(key string, value any) error {
 	if s.of.gate.config.State == nil {
 		return s.State.Set(key, value)

@@ -29,7 +29,7 @@ type shelf struct {
 	w    *town
 	base session.Service
 	in   func(session.Service) session.Service // in front of base, where not nil
-	keys map[string]any                        // in the place of draft, kept and secret, where not nil
+	keys map[string]any                        // instead of draft, kept and secret, if not nil
 
 	mu   sync.Mutex
 	seen map[string][]string
@@ -82,7 +82,7 @@ func (s *shelf) does(do func(agent.Context)) tool.Tool {
 	return t
 }
 
-// run runs a hierarchy over a session that has the keys, and returns what was said.
+// run runs a hierarchy over a session that has the keys, and returns the agents' words.
 func (s *shelf) run(g *powerboxadk.Gate, root agent.Agent, options ...runner.RunOption) (said string) {
 	t := s.w.t
 	t.Helper()
@@ -242,7 +242,7 @@ func TestGATE7_ReadsInDoubt(t *testing.T) {
 	looks := func(name string) func(ctx agent.InvocationContext) {
 		return func(ctx agent.InvocationContext) { s.look(name, ctx.Session().State()) }
 	}
-	after := func(sub agent.Agent) agent.Agent { // a clerk who looks when somebody else is done
+	after := func(sub agent.Agent) agent.Agent { // a clerk who looks when another agent is done
 		return custom("clerk", func(ctx agent.InvocationContext, yield func(*session.Event, error) bool) {
 			for e, err := range sub.Run(ctx) {
 				yield(e, err)

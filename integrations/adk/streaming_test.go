@@ -37,8 +37,8 @@ func (w *town) inParts(c functiontool.Config) tool.Tool {
 	return t
 }
 
-// Tools that answer in parts, about which the ADK calls nobody, are asked about as
-// others are.
+// Tools that answer in parts, for which the ADK has no callback, are checked like
+// others.
 func TestGATE7_ToolsThatAnswerInParts(t *testing.T) {
 	w := newTown(t)
 	m := says("coordinator", "delete_doc", object{"path": "/a"}, "read_doc", object{"path": "/a"}, "read_doc", object{"path": "/none"})
@@ -57,7 +57,7 @@ func TestGATE7_ToolsThatAnswerInParts(t *testing.T) {
 		t.Errorf("on record: %v", got)
 	}
 
-	// What is confirmed later would run as it is.
+	// A call that is confirmed later would run unchanged.
 	m = says("coordinator", "read_doc", object{"path": "/b"})
 	root = w.agent(m, func(c *llmagent.Config) {
 		c.Tools = []tool.Tool{w.inParts(functiontool.Config{Name: "read_doc", RequireConfirmation: true})}

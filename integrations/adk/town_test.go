@@ -346,7 +346,7 @@ func (w *town) run(g *powerboxadk.Gate, root agent.Agent) (texts []string, state
 	return texts, state
 }
 
-// records are what is on record of a target, by origin, operation, decision and
+// records returns the records of a target, by origin, operation, decision and
 // outcome.
 func (w *town) records(target string) map[string]int {
 	w.t.Helper()

@@ -44,7 +44,7 @@ func (s *Server) Metadata() http.Handler {
 	})
 }
 
-// wrong answers what is no message that is taken here.
+// wrong answers a body that is no acceptable message.
 func (s *Server) wrong(w http.ResponseWriter, m message, err error) {
 	s.answer(w, http.StatusBadRequest, m, codeInvalid, err.Error(), nil)
 }

@@ -108,7 +108,7 @@ func (c *Client) needed(m message) (string, bool) {
 	return "", false
 }
 
-// pick chooses what is shown; false where nothing is held of the server.
+// pick chooses the capability to present; false if the client holds none for the server.
 func (c *Client) pick(op powerbox.Operation, arguments powerbox.Value) (holder.Capability, bool) {
 	now := c.Holder.Now()
 	if held, ok := c.Wallet.Pick(c.Agent.Issuer, op, arguments, now); ok && len(held.Chain) > 0 {

@@ -1,7 +1,7 @@
 // Package powerboxmcp is for MCP servers that are written on the go-sdk: it holds
 // a server to the capability behind each request, in its own process.
 //
-// A server that nobody can change stands behind the gateway instead
+// A server whose code cannot be changed stands behind the gateway instead
 // (docs/how-to/mcp.md); this is for one that is reached directly. [Server.Handler]
 // stands in front of the SDK's HTTP handler and asks the local gate
 // (docs/how-to/guards.md) about every request, by the capability and proof in its

@@ -81,7 +81,7 @@ func (w *town) serverOf() *mcp.Server {
 type beside struct {
 	resources, templates, prompts []string
 	errs                          map[string]error
-	scopes                        []string // who may keep the lists, and what was read
+	scopes                        []string // who may cache the lists and the read results
 }
 
 func (w *town) beside(revision string, grants ...string) beside {
@@ -166,8 +166,8 @@ func (w *town) beside(revision string, grants ...string) beside {
 }
 
 // Resources, prompts, completion and subscriptions of a server in its own process
-// are decided by rule, with their parameters, and what is not granted is neither
-// listed nor run.
+// are decided by rule, with their parameters, and one that is not granted is
+// neither listed nor run.
 func TestGATE9_MethodsInProcess(t *testing.T) {
 	for _, revision := range revisions {
 		t.Run(revision, func(t *testing.T) {

@@ -134,9 +134,9 @@ func asks(result mcp.Result) []string {
 	return methods
 }
 
-// decidedOn compares what the SDK has read with what was decided on. A tool's
-// arguments are compared exactly; of parameters that the SDK has types for, what
-// is absent is its zero value.
+// decidedOn compares the message that the SDK has read with the one that was
+// decided. A tool's arguments are compared exactly. If the SDK has a type for a
+// parameter, an absent member equals its zero value.
 func (a *admitted) decidedOn(req mcp.Request) bool {
 	limits := powerbox.Limits{Bytes: maxBody, Depth: 64}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
@@ -158,7 +158,7 @@ func (a *admitted) decidedOn(req mcp.Request) bool {
 	return err == nil && got.read(v) == nil && got.rule == a.rule && sparse(got.arguments).Equal(sparse(a.arguments))
 }
 
-// sparse leaves out what is zero.
+// sparse leaves out zero values.
 func sparse(v powerbox.Value) powerbox.Value {
 	members, ok := v.Members()
 	if !ok {
@@ -173,8 +173,8 @@ func sparse(v powerbox.Value) powerbox.Value {
 	return powerbox.Object(kept...)
 }
 
-// private has nobody but the caller keep a result (2026-07-28, caching): it was decided
-// for the caller, and a cache would show it to others, or theirs to the caller.
+// private lets only the caller keep a result (2026-07-28, caching): it was decided for
+// the caller, and a cache would show it to others, or theirs to the caller.
 const private = "private"
 
 // cut leaves of a list what the capability lets be asked for, so that a model does

@@ -117,8 +117,8 @@ func (m *message) read(params powerbox.Value) error {
 	return nil
 }
 
-// take has the known parameters be the arguments. One that is not known could
-// change what is called.
+// take makes the known parameters the arguments. An unknown one could change
+// the meaning of the call.
 func (m *message) take(params powerbox.Value, known map[string][]string) error {
 	allowed := append(slices.Sorted(maps.Keys(known)), "_meta")
 	if m.method == callTool || m.method == getPrompt || m.method == readResource {

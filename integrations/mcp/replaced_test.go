@@ -16,8 +16,8 @@ import (
 	powerboxmcp "github.com/powerbox-project/powerbox/integrations/mcp"
 )
 
-// What runs is what was decided on, whatever is between the handler and the SDK: of
-// another message under the same decision nothing does.
+// Only the decided message runs, even with code between the handler and the SDK:
+// another message under the same decision does not run.
 func TestATK27_WhatWasDecidedOn(t *testing.T) {
 	w := newTown(t)
 	sdk := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return w.sdk }, nil)
@@ -43,7 +43,7 @@ func TestATK27_WhatWasDecidedOn(t *testing.T) {
 	open := of("resources/read", `{"uri":"docs://a"}`)
 	prompt := of("prompts/get", `{"name":"summary","arguments":{"of":"a"}}`)
 	for _, q := range []struct {
-		operation, asked, runs string // what is decided on, and what comes to the SDK
+		operation, asked, runs string // the decided message, and the one that the SDK gets
 		refused                bool
 	}{
 		{"files/read/read", read, read, false},

@@ -27,7 +27,7 @@ const headerDecision = "Powerbox-Decision"
 
 const headerSession = "Mcp-Session-Id"
 
-// Bounds of what is remembered of sessions.
+// Bounds on the memory of sessions.
 const (
 	maxSessions = 1 << 14
 	sessionLife = 24 * time.Hour
@@ -58,9 +58,9 @@ type Config struct {
 	// sampling/createMessage, elicitation/create, roots/list, ping. Others are refused
 	// in the client's place. None where empty.
 	Requests []string
-	// Streams is how long a client is told of events (GET, subscriptions/listen) before
-	// it has to come again, with a capability that holds then: what is under way is not
-	// asked about anew. A GET ends with an event without a message, by whose id its client
+	// Streams is how long a client is told of events (GET, subscriptions/listen) before it
+	// has to come again, with a capability that is valid then: the gate is not asked again
+	// during a stream. A GET ends with an event without a message, by whose id its client
 	// comes back. Optional: 0 is a minute.
 	Streams time.Duration
 	// UnsafeStreams has streams of events last for as long as the client stays, also when
@@ -68,7 +68,7 @@ type Config struct {
 	UnsafeStreams bool
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Log gets what is refused. Optional: slog.Default.
+	// Log gets the refused requests. Optional: slog.Default.
 	Log *slog.Logger
 }
 
@@ -142,8 +142,8 @@ func New(c Config) (*Server, error) {
 var ofServers = []string{"elicitation/create", "ping", "roots/list", "sampling/createMessage"}
 
 // Handler asks the gate about every request before next, the SDK's streamable
-// handler, gets it. next gets the bytes as they came, without what is ours and
-// without Authorization.
+// handler, gets it. next gets the bytes as they came, without Powerbox's
+// headers and without Authorization.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -273,8 +273,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(answer, out)
 }
 
-// owns reports whether the session that a request names is the caller's. One that
-// is not known, as after a restart, is nobody's.
+// owns reports whether the session that a request names is the caller's. An
+// unknown one, as after a restart, belongs to no caller.
 func (s *Server) owns(ids []string, origin string) bool {
 	if len(ids) == 0 {
 		return true
@@ -344,5 +344,5 @@ func (a *answering) Flush() {
 	_ = http.NewResponseController(a.ResponseWriter).Flush() // what cannot be flushed comes later
 }
 
-// Unwrap lets [http.ResponseController] reach what is below.
+// Unwrap lets [http.ResponseController] reach the wrapped writer.
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }

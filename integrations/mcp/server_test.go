@@ -112,7 +112,7 @@ func TestGATE9_Challenges(t *testing.T) {
 	}
 }
 
-// What was decided on is what runs: a proof serves once and for its bytes, messages
+// Only the decided message runs: a proof serves once and for its bytes, messages
 // are read one way, and the middleware takes nothing that came past the handler.
 func TestATK27_OneReading(t *testing.T) {
 	w := newTown(t)

@@ -20,7 +20,7 @@ const ownEvent = "powerbox-"
 const headerLastEvent = "Last-Event-Id"
 
 // events is the answer to a request for a stream of events, which ends after its time:
-// what was decided when it began is not asked about again while it is open.
+// the gate decides when it begins and is not asked again while it is open.
 type events struct {
 	http.ResponseWriter
 	last []byte // id of the last event
@@ -50,7 +50,7 @@ func (s *Server) limited(w http.ResponseWriter, r *http.Request, method string) 
 // end writes an event without a message, as servers do that have their clients come
 // again (MCP 2025-11-25, Streamable HTTP): one that got none gives up after a few ends.
 func (e *events) end() {
-	_, _ = e.ResponseWriter.Write([]byte("id: " + ownEvent + rand.Text() + "-" + string(e.last) + "\ndata:\n\n")) // nobody is left to tell
+	_, _ = e.ResponseWriter.Write([]byte("id: " + ownEvent + rand.Text() + "-" + string(e.last) + "\ndata:\n\n")) // no one is left to tell
 	_ = http.NewResponseController(e.ResponseWriter).Flush()
 }
 
@@ -85,7 +85,7 @@ func (e *events) Write(p []byte) (int, error) {
 	return e.ResponseWriter.Write(p)
 }
 
-// Unwrap lets [http.ResponseController] reach what is below.
+// Unwrap lets [http.ResponseController] reach the wrapped writer.
 func (e *events) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
 // Flush implements [http.Flusher], which the SDK asks for.

@@ -280,7 +280,7 @@ func (c *caller) post(body string, header ...string) (*http.Response, string) {
 	return answer, string(raw)
 }
 
-// records are what is on record of the server, by decision and outcome.
+// records returns the records of the server, by decision and outcome.
 func (w *town) records() map[string]int {
 	w.t.Helper()
 	secret, err := os.ReadFile(filepath.Join(w.dir, "powerbox-data", "keys", "operator.secret"))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestAAPF3_Evicted: what makes room in a table that is full is what was used least.
+// TestAAPF3_Evicted: a full table drops its least used entry.
 func TestAAPF3_Evicted(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	var table Table

@@ -27,8 +27,8 @@ func TestProgressText(t *testing.T) {
 	}
 }
 
-// TestProgressIsForPeople shows the bar at most every 200 ms, and nothing where
-// nobody looks.
+// TestProgressIsForPeople shows the bar at most every 200 ms, and nothing if
+// the output is no terminal.
 func TestProgressIsForPeople(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var seen strings.Builder

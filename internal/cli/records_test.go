@@ -37,8 +37,8 @@ func bundled(t *testing.T, n int, end string) bundleFile {
 	return bundleFile{name}
 }
 
-// TestRecordsOfABundle: the last of the log comes first, in pages as long as they
-// are asked for. What was cut off, or is no record, is an error and no shorter list.
+// TestRecordsOfABundle: the last of the log comes first, in pages of the requested
+// length. A line that is cut off, or is no record, is an error and no shorter list.
 func TestRecordsOfABundle(t *testing.T) {
 	whole := bundled(t, 5, `{"checkpoint":"c"}`)
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ func load(text string, env ...string) error {
 	return err
 }
 
-// TestBuiltInUserIsNoClient: a rule that names a built-in user as a client would name nobody.
+// TestBuiltInUserIsNoClient: a rule that names a built-in user as a client would match no caller.
 func TestBuiltInUserIsNoClient(t *testing.T) {
 	rule := func(client string) string {
 		return "identity:\n  dev: [{name: dev, token: session-of-dev}]\n  callers: [{agent: mine, client: '" + client + "'}]\n"

@@ -43,7 +43,7 @@ func sections(t testing.TB, path string) (comment string, parts []section) {
 
 // loadSections writes the files of an example to a folder and loads
 // powerbox.yaml of them. The part called env is the environment. The folder's
-// name is taken out of what is returned.
+// name is removed from the result.
 func loadSections(t *testing.T, parts []section) (*config.Config, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func rewrite(t *testing.T, path, comment string, parts []section) {
 	}
 }
 
-// What is printed as effective loads as the same, secrets aside, and is right
-// by the published schema.
+// The printed effective configuration loads as the same, secrets aside, and
+// is valid by the published schema.
 func TestEffectiveLoadsAsItself(t *testing.T) {
 	schema := compile(t)
 	for _, name := range []string{"empty", "whole", "include"} {
@@ -320,8 +320,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever stands in the file there is no panic, every problem has a
-// message, and what is accepted prints and loads again as the same.
+// FuzzLoad: no file causes a panic, every problem has a message, and an
+// accepted file prints and loads again as the same.
 func FuzzLoad(f *testing.F) {
 	examples, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range examples {

@@ -268,8 +268,8 @@ func TestAAPE1_MCPTools(t *testing.T) {
 	}
 }
 
-// TestAAPE3_A2AAgents offers skills of A2A agents of both versions: what is answered
-// at once, and a task that continues.
+// TestAAPE3_A2AAgents offers skills of A2A agents of both versions: an answer at
+// once, and a task that continues.
 func TestAAPE3_A2AAgents(t *testing.T) {
 	step := make(chan struct{})
 	close(step)

@@ -9,8 +9,8 @@ import (
 )
 
 // TestAAPN1_KeySetsWithinBounds publishes key sets of hosts that are good except for
-// one thing: one that is too large, and one behind a redirect. What is within the
-// bounds is believed, so that the refusals are about them.
+// one thing: one that is too large, and one behind a redirect. Sets within the
+// bounds are accepted, so the bounds cause the refusals.
 func TestAAPN1_KeySetsWithinBounds(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	for name, c := range map[string]struct {
@@ -67,8 +67,8 @@ func TestAAPZ1_PrivateKeysAreRefused(t *testing.T) {
 	b.want("AAP-Z1 the agent goes on with the key that it had", m.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 }
 
-// TestAAPN2_WhatIsNoSet publishes what is no key set as RFC 7517 has them, or one that
-// nobody should have: hosts with such are nobody. The good key is in each.
+// TestAAPN2_WhatIsNoSet publishes documents that are no key set by RFC 7517, or an
+// unsafe one: hosts with such sets are not recognized. The good key is in each.
 func TestAAPN2_WhatIsNoSet(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	for name, c := range map[string]struct {
@@ -143,9 +143,10 @@ func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 	}
 }
 
-// AAP-P6, AAP-A9: a question that waits while the operator tightens what it is about
-// shows what would be in force, and what is approved is what was shown, also when the
-// operator lets go again. What nothing remains of cannot be approved.
+// AAP-P6, AAP-A9: while a request waits, the operator tightens its limits. The page
+// shows the limits that would be in force. The approval gives exactly the limits
+// shown, also after the operator loosens them again. A request whose limits have
+// become empty cannot be approved.
 func TestAAPP6_QuestionsThatWait(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, r := b.register(newOKP(t), map[string]any{"capabilities": []any{within("transfer_money", args("amount", args("max", 5000), "currency", "EUR"))}})

@@ -55,7 +55,7 @@ func TestAAPA3_KnownPersonIsAsked(t *testing.T) {
 		t.Errorf("AAP-A4: %v", a)
 	}
 	_, r := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance"}, "preferred_method": "ciba"})
-	if a := approvalOf(r); a["method"] != "device_authorization" { // nobody knows whom to ask
+	if a := approvalOf(r); a["method"] != "device_authorization" { // the request names no user to ask
 		t.Errorf("AAP-A4: %v", a)
 	}
 }
@@ -82,7 +82,7 @@ func TestAAPA3_HintsTellNothing(t *testing.T) {
 	if len(ids) != 1 || len(b.waitingFor("mallory")) != 0 || len(b.waitingFor("bob")) != 0 {
 		t.Fatalf("%v waits for alice", ids)
 	}
-	// What names nobody is for nobody.
+	// A request that names no user waits for no user.
 	all := b.waitingFor("root")
 	other := all[slices.IndexFunc(all, func(id string) bool { return id != ids[0] })]
 	b.want("for nobody", b.approve("bob", other, args()), http.StatusNotFound, "not_found")
@@ -106,8 +106,8 @@ func TestAAPA3_HintsTellNothing(t *testing.T) {
 	}
 }
 
-// TestATK48_AskedByName: a person who is asked by name again and again is left alone,
-// and anyone who asks is not told.
+// TestATK48_AskedByName: the server stops asking a person who is named again and
+// again, and callers do not learn of it.
 func TestATK48_AskedByName(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	ask := func() {

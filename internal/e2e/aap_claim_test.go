@@ -273,7 +273,7 @@ func TestAAPU3_WhoIsClaimedIsSaid(t *testing.T) {
 			t.Errorf("AAP-U3 %s", s.Raw)
 		}
 	}
-	// Nobody is claimed by what comes after.
+	// Later events claim no agent.
 	next, _ := b.register(host, map[string]any{"name": "Next", "capabilities": []any{"close_account"}})
 	_, page = alice.get(alice.open(next.code))
 	if strings.Contains(page, "on their own under it") {

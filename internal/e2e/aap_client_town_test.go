@@ -221,7 +221,7 @@ func (p *pretender) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w)
 }
 
-// to returns what was asked at one place.
+// to returns the requests to one place.
 func (p *pretender) to(at string) (out []heard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -83,9 +83,9 @@ func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
 }
 
 // TestAAPA6_HostsTakeAFreshLogin has an administrator link, register and invite hosts in
-// a shell: with an old login nothing of it, with a new one all of it, and what changes
-// something is asked for there all the same, since nobody was present (AAP-A7, AAP-U4,
-// AAP-U6). Ending takes any login.
+// a shell: an old login permits none of it, a new one all of it. Capabilities that
+// change something still wait for approval there, since no user was present (AAP-A7,
+// AAP-U4, AAP-U6). Ending takes any login.
 func TestAAPA6_HostsTakeAFreshLogin(t *testing.T) {
 	l := newLogin(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")

@@ -133,7 +133,7 @@ func TestAAPG1_Constraints(t *testing.T) {
 			t.Errorf("AAP-G3 the effective set is %s", c)
 		}
 	}
-	// AAP-G4, AAP-P7 at registration and request, and what is malformed.
+	// AAP-G4, AAP-P7 at registration and request, and malformed constraints.
 	for name, constraints := range map[string]any{
 		"AAP-P7 the page's own": args("amount", args("maximum", 5)), "AAP-P7 const": args("amount", args("const", 5)), "AAP-G6 eq": args("amount", args("eq", 5)),
 	} {
@@ -192,7 +192,7 @@ func TestAAPQ1_Escalation(t *testing.T) {
 	}
 	b.want("AAP-Q5 before", linked.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "capability_not_granted")
 	b.want("AAP-P4 another person", b.approve("bob", codeOf(r), map[string]any{}), http.StatusNotFound, "not_found")
-	// A person narrows what is asked for, and nothing can be widened (AAP-G3).
+	// A person can narrow a request, and cannot widen it (AAP-G3).
 	done := b.want("narrow", b.approve("alice", codeOf(r), map[string]any{"only": []string{"transfer_money"}, "constraints": args("transfer_money", args("amount", args("max", 99999), "to", "acc_1"))}), http.StatusOK, "")
 	if g := grantsOf(done); g["list_accounts"] != "denied" || g["transfer_money"] != "active" {
 		t.Errorf("AAP-P2: %v", g)
@@ -396,8 +396,8 @@ func TestAAPI1_Introspection(t *testing.T) {
 	}
 }
 
-// ATK-42, AAP-E8: budgets hold anyone who calls at the same time, and what is known
-// not to have happened gives back what it took, once.
+// ATK-42, AAP-E8: budgets also limit simultaneous callers. A call that certainly
+// did not happen gives its amount back, once.
 func TestATK42_Budgets(t *testing.T) {
 	b := newBank(t, bankOptions{capabilities: "        - {name: buy, description: Buys, sensitivity: read, uses: 5}\n" +
 		"        - {name: pay, description: Pays, sensitivity: read, sum: {amount: 100}}"})

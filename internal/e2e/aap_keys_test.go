@@ -143,7 +143,7 @@ func TestATK15_KeySetsOfStrangers(t *testing.T) {
 }
 
 // TestAAPN1_ThisMachine publishes good key sets on the machine of the server: outside of
-// experiments nothing of it is believed, and nobody so much as connects.
+// experiments the server accepts none of them, and does not even connect.
 func TestAAPN1_ThisMachine(t *testing.T) {
 	k := newOKP(t)
 	set := newKeySet(t, map[string]okp{"one": k})

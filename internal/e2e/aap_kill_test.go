@@ -86,8 +86,8 @@ func tryAAPM1Killed(t *testing.T) {
 	t.Logf("%d answers about %d agents", acknowledged, len(all))
 }
 
-// life is one agent from its registration to its end, and false once nobody
-// answers.
+// life runs one agent from its registration to its end, and returns false
+// once the server is gone.
 func life(t *testing.T, b *bank, client *http.Client, noted func(func()), all *[]*steps, stop chan struct{}) bool {
 	call := func(path, token, user string, body any) (reply, bool) {
 		data, _ := json.Marshal(body)

@@ -224,8 +224,8 @@ func TestAAPM4_AutonomousAtUnknownHosts(t *testing.T) {
 	}
 }
 
-// AAP-R8: of what is asked for, nothing is given: the agent is active and holds nothing,
-// which is not the same as an agent that a person turned away.
+// AAP-R8: a person approves none of the requested capabilities: the agent is active and
+// holds nothing. That differs from an agent that a person rejected.
 func TestAAPR8_NothingIsTicked(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, _ := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance", "list_accounts"}})

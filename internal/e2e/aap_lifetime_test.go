@@ -51,7 +51,7 @@ func TestAAPL6_Durations(t *testing.T) {
 	if got := m.ends(); got != 5*time.Minute {
 		t.Errorf("after it: %s", got)
 	}
-	// Partly approved: what was denied shortens nothing.
+	// Partly approved: denied capabilities shorten nothing.
 	part, r := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance", "close_account"}})
 	b.want("two", r, http.StatusOK, "")
 	b.want("one", b.approve("alice", part.code, args("only", []string{"check_balance"})), http.StatusOK, "")

@@ -85,8 +85,8 @@ func TestAAPI3_OpenIntrospection(t *testing.T) {
 	}
 }
 
-// AAP-S3: anyone who asks about what waits for a person, without end, is told when to
-// ask again; what does not wait can be looked at.
+// AAP-S3: callers that poll a waiting request without end are told when to poll
+// again. A request that does not wait can be read.
 func TestAAPS3_Polls(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, _ := b.register(newOKP(t), map[string]any{"capabilities": []string{"check_balance"}})

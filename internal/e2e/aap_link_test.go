@@ -49,7 +49,7 @@ func TestAAPA7_AHostThatBecomesYours(t *testing.T) {
 	if state, grants, _ := next.status(); state != "active" || grants["pay"] != "active" {
 		t.Errorf("AAP-R4 of the linked host: %s with %v", state, grants)
 	}
-	// Who asks for nothing but to be let in is no other matter.
+	// The same holds for a host that asks for admission alone.
 	idle := b.host().register(map[string]any{"name": "Idle"})
 	at = alice.open(idle.code)
 	form := alice.approval(at)

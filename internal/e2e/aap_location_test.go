@@ -9,9 +9,9 @@ import (
 	"github.com/powerbox-project/powerbox/location"
 )
 
-// AAP-E12, AAP-P10: a service at a location of its own takes the tokens that are
-// for it, within the grants, for as long as they are in force; the server does not
-// execute what is there.
+// AAP-E12, AAP-P10: a service at a location of its own takes its own tokens,
+// within the grants, as long as they are in force. The server does not execute
+// capabilities at that location.
 func TestAAPE12_ServicesAtALocation(t *testing.T) {
 	var front http.Handler
 	var done []location.Call

@@ -207,7 +207,7 @@ func asksForMore(h *mcpHost, bank, id string) {
 	if back := h.does("reactivate_agent", fact{"agent_id": id}); back["status"] != "active" {
 		t.Errorf("%v", back)
 	}
-	h.fails("agent_status", "failed", fact{"agent_id": id, "again": true}) // what is not in the schema is refused
+	h.fails("agent_status", "failed", fact{"agent_id": id, "again": true}) // members outside the schema are refused
 	h.does("disconnect_agent", fact{"agent_id": id})
 	h.fails("agent_status", "failed", fact{"agent_id": id})
 }

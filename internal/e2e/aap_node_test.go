@@ -74,7 +74,7 @@ func TestAAPR1_StockClient(t *testing.T) {
 	}
 }
 
-// TestATK77_TheStockClientLearnsOfARejection has a person refuse a host that nobody knew. The
+// TestATK77_TheStockClientLearnsOfARejection has a person refuse an unknown host. The
 // protocol's own client, which takes no notice of errors while it polls, learns of it, asks
 // again within the limit, and is approved.
 func TestATK77_TheStockClientLearnsOfARejection(t *testing.T) {

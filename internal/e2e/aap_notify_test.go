@@ -42,8 +42,8 @@ func (b *bank) followed(url string) <-chan fact {
 	return out
 }
 
-// TestAAPY1_Notification: who waits is told when a person has answered, and how, by an
-// address that nobody else knows (section 10.10.2).
+// TestAAPY1_Notification: a waiting client is told when a person has answered, and
+// how, at an address that only the client knows (section 10.10.2).
 func TestAAPY1_Notification(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, r := b.register(newOKP(t), map[string]any{"capabilities": []any{"check_balance", "list_accounts"}})
@@ -84,8 +84,8 @@ func TestAAPY1_Notification(t *testing.T) {
 	}
 }
 
-// TestAAPY1_ClientFallsBack: our client looks when it is told, and polls where nobody tells
-// it anything.
+// TestAAPY1_ClientFallsBack: our client polls at once after a notification, and at
+// intervals without one.
 func TestAAPY1_ClientFallsBack(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	h := newAgentHost(t)

@@ -37,8 +37,8 @@ func TestAAPH8_HostsThatWait(t *testing.T) {
 	b.want("AAP-H8 it is approved", again.execute("check_balance", args("account_id", "a")), http.StatusOK, "")
 }
 
-// TestATK77_ARejectedHostAsksWithinLimits: a host that a person refused asks no more often
-// than one that nobody knows.
+// TestATK77_ARejectedHostAsksWithinLimits: a host that a person refused can ask no more
+// often than an unknown one.
 func TestATK77_ARejectedHostAsksWithinLimits(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	b.again(func() {

@@ -24,8 +24,8 @@ func (b *bank) stored(text string) bool {
 	return false
 }
 
-// TestAAPZ3_ViewAndForget: a person sees what was done in their name, nobody else does,
-// and has an agent that has ended forgotten, with its words.
+// TestAAPZ3_ViewAndForget: only a person sees the actions in their name. The person can
+// have an ended agent forgotten, with its words.
 func TestAAPZ3_ViewAndForget(t *testing.T) {
 	aboutTheFile(t)
 	b := newBank(t, bankOptions{})

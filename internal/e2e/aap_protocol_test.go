@@ -171,7 +171,7 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 	token := m.token(at)
 	b.want("AAP-J6", execute(token), http.StatusOK, "")
 	b.want("AAP-J6, AAP-J10, AAP-T5 shown again", execute(token), http.StatusUnauthorized, "invalid_jwt")
-	// AAP-J7: what is a host's to do takes no token of an agent.
+	// AAP-J7: operations of hosts reject tokens of agents.
 	for _, path := range []string{"/agent/revoke", "/agent/reactivate", "/agent/rotate-key", "/host/rotate-key", "/host/revoke"} {
 		b.want("AAP-J7 "+path, b.ask(http.MethodPost, path, m.token(b.url), map[string]any{"agent_id": m.id}), http.StatusUnauthorized, "invalid_jwt")
 	}
@@ -317,8 +317,8 @@ func TestAAPP12_RemovedCapabilities(t *testing.T) {
 	}
 }
 
-// ATK-27, ATK-30 of this interface: what is decided on is read by one strict
-// decoder, within a limit.
+// ATK-27, ATK-30 of this interface: one strict decoder reads the decided
+// request, within a limit.
 func TestATK27_BodiesOfAgentAuth(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m := b.active("alice", "check_balance")

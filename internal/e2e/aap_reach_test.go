@@ -49,8 +49,8 @@ func TestATK1_GrantsOfAgentAuth(t *testing.T) {
 	b.want("what it has", m.execute("transfer_money", fact{"amount": 100}), http.StatusOK, "")
 }
 
-// ATK-22, ATK-32, ATK-35: the service gets what was decided, with a context of ours
-// and no credential or name of the caller's making.
+// ATK-22, ATK-32, ATK-35: the service gets the decided call, with our context and
+// without credentials or names that the caller made up.
 func TestATK35_WhatAServiceOfAgentAuthGets(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m := b.active("alice", "transfer_money")
@@ -73,7 +73,7 @@ func TestATK35_WhatAServiceOfAgentAuthGets(t *testing.T) {
 }
 
 // ATK-29, ATK-30, ATK-40, ATK-54, ATK-55: bodies of another type or coding, tokens that
-// are the same in other words, calls without any, and what is too much.
+// are the same in other words, calls without a token, and bodies that are too large.
 func TestATK29_RequestsOfAgentAuth(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m := b.active("alice", "list_accounts")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAAPA11_WhatNobodyApproved has a day go by in the store: what nobody approved is
-// deleted, agent and host, and what someone did stays.
+// TestAAPA11_WhatNobodyApproved has a day go by in the store: unapproved agents and
+// hosts are deleted, and the records of actions stay.
 func TestAAPA11_WhatNobodyApproved(t *testing.T) {
 	aboutTheFile(t)
 	b := newBank(t, bankOptions{})
@@ -24,12 +24,12 @@ func TestAAPA11_WhatNobodyApproved(t *testing.T) {
 				fmt.Sprintf(column, "'"+stale.id+"', '"+kept.id+"'"))
 		}
 	})
-	var last reply // 429 now and then: whoever asks about what waits is told to ask less
+	var last reply // 429 now and then: callers that poll a waiting request are told to poll less
 	eventually(t, patience, func() string { return "AAP-A11 it is there: " + last.Raw }, func() bool {
 		last = stale.state()
 		return last.Status == http.StatusNotFound
 	})
-	// Its host is one that nobody has seen, and registers anew.
+	// Its host is unknown again, and registers anew.
 	again, r := b.register(stale.host, map[string]any{"capabilities": []any{"check_balance"}})
 	b.want("AAP-A11 deleted, not revoked", r, http.StatusOK, "")
 	b.want("approve", b.approve("bob", again.code, map[string]any{}), http.StatusOK, "")

@@ -17,7 +17,7 @@ import (
 )
 
 // reporter is a stock A2A agent that streams: it says that it works, makes two
-// artifacts and completes; asked for what is locked it fails.
+// artifacts and completes; asked for a locked file it fails.
 type reporter struct{ begun *atomic.Int32 }
 
 func (r reporter) Execute(ctx context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
@@ -177,7 +177,7 @@ func TestATK42_BudgetsOfStreams(t *testing.T) {
 }
 
 // TestATK24_StreamsOfServicesAreCut revokes the agent while each of them streams: the
-// stream ends with an error, and the service notices that nobody listens.
+// stream ends with an error, and the service notices that its client has gone.
 func TestATK24_StreamsOfServicesAreCut(t *testing.T) {
 	for capability, argument := range map[string]string{"prices": "symbol", "report": "topic", "index": "text"} {
 		t.Run(capability, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestATK24_StreamsOfServicesAreCut(t *testing.T) {
 			if !strings.Contains(r.Raw, "event: error\ndata: {\"error\":\"capability_not_granted\"") || !strings.HasSuffix(r.Raw, "event: done\ndata: \n\n") {
 				t.Errorf("ATK-24: %q", r.Raw)
 			}
-			if capability != "report" { // whose SDK goes on by itself
+			if capability != "report" { // whose SDK continues without a client
 				b.soon("ATK-24 the service to notice", func() bool { return begun.Load() == 0 })
 			}
 		})

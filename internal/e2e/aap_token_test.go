@@ -118,7 +118,7 @@ func TestAAPM3_AGrantIsAGrant(t *testing.T) {
 	if n := len(b.documents.got()); n != 2 {
 		t.Errorf("AAP-M3 %d calls reached the agent; want 2", n)
 	}
-	// One chain: what was granted, issued and used is in the records of one agent.
+	// One chain: the records of one agent have the grant, the issued tokens and their use.
 	actions := map[string]int{}
 	for _, r := range b.records("agent=documents&limit=100") {
 		actions[r.Action+" "+r.Decision]++
@@ -131,7 +131,7 @@ func TestAAPM3_AGrantIsAGrant(t *testing.T) {
 	if out := b.run("trace", first.Header.Get("Powerbox-Decision")); !strings.Contains(out, id) || !strings.Contains(out, "agent-auth") {
 		t.Errorf("AAP-Z4 the trace does not lead to the grant:\n%s", out)
 	}
-	// Revoking the one grant ends what was issued for it, at once and down the chain.
+	// Revoking the one grant ends the tokens issued for it, at once and down the chain.
 	b.want("revoke", b.as("alice", http.MethodPost, "/v1/host-agents/"+m.id+"/grants/revoke", fact{"capability": "search_documents"}), http.StatusOK, "")
 	for name, a := range map[string]answer{"the agent": search(agent, chain, "q1"), "the reader": search(reader, passed, "q2")} {
 		if a.reason() != "revoked" {
@@ -140,9 +140,9 @@ func TestAAPM3_AGrantIsAGrant(t *testing.T) {
 	}
 }
 
-// TestAAPM3_TokensAreRefused asks for tokens that must not be: of what is not
-// granted, outside the token's own restriction, with a budget, when the key was
-// replaced, and of a provider that issues none.
+// TestAAPM3_TokensAreRefused asks for tokens that must be refused: for a
+// capability that is not granted, outside the token's own restriction, with a
+// budget, after the key was replaced, and from a provider that issues none.
 func TestAAPM3_TokensAreRefused(t *testing.T) {
 	b := newTokenTown(t, "tokens: true\n      poll_interval: 1s")
 	m := b.active("alice", "search_documents", "delete_document")

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unseen is what a text of an agent's may have that turns what is read around it, is not
-// to be seen, or is obeyed by a terminal.
+// unseen lists characters in an agent's text that reverse the text around them, are
+// invisible, or control a terminal.
 const unseen = "\u202e\u2066\u200b\u009b\u034f\u3164"
 
 // TestATK49_ValuesThatTurnWhatIsRead asks for values that are not what they look like, and
@@ -99,8 +99,8 @@ func terminal(t *testing.T, args ...string) string {
 	return <-got
 }
 
-// TestATK49_WhatATerminalObeys has a provider that nobody trusts yet answer with what
-// terminals obey, in its document, in its catalogue and in its refusals.
+// TestATK49_WhatATerminalObeys has an untrusted provider answer with terminal control
+// sequences, in its document, in its catalogue and in its refusals.
 func TestATK49_WhatATerminalObeys(t *testing.T) {
 	const says = `\u001b]0;owned\u0007\u001b[2J\u009b31m\u202e`
 	mux := http.NewServeMux()

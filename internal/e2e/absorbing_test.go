@@ -14,7 +14,7 @@ type delegated struct {
 	parent  *delegated
 	by      *caller // its holder
 	chain   []string
-	id      string // on record, "" for what was derived offline
+	id      string // on record, "" for one derived offline
 	revoked bool
 }
 

@@ -295,8 +295,8 @@ func TestAttachInboundRefusesWhatComesPastTheGateway(t *testing.T) {
 	}
 }
 
-// What is handed over by reference, in the context that the gateway signs, is
-// taken up by the process beside the agent, which proves its key.
+// The process beside the agent fetches capabilities that the gateway's signed
+// context hands over by reference. It proves its key.
 func TestSEP13_ReferencesAreTakenUp(t *testing.T) {
 	a := startAbroad(t, "")
 	alice := a.caller(aliceToken)
@@ -385,8 +385,8 @@ func TestAttachSocket(t *testing.T) {
 	}
 }
 
-// What is handed over in a header passes the gateway with a call that a
-// capability allowed, and in the form of chains alone.
+// Delegations in a header pass the gateway only with a call that a
+// capability allowed, and only in the form of chains.
 func TestSEP13_DelegationHeader(t *testing.T) {
 	w := start(t, options{mode: "prefer"})
 	alice := w.caller(aliceToken)

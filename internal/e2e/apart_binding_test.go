@@ -8,9 +8,9 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// TestATK29_AGatewayApartOnEveryBinding has two remote gateways
-// take every binding and version: a task that one of them learned of is its
-// owner's at both, and what is refused at the server's own is refused here.
+// TestATK29_AGatewayApartOnEveryBinding has two remote gateways take every
+// binding and version: a task that one of them learned of is its owner's at
+// both, and a call that the server's own gateway refuses is refused here.
 func TestATK29_AGatewayApartOnEveryBinding(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
 		w, _ := startRemote(t, 2, options{on: on, agent: "    enforces: context"}, "--lease", "2s")

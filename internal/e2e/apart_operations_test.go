@@ -69,8 +69,9 @@ func TestAGatewayApartIsOperated(t *testing.T) {
 	}
 }
 
-// TestEXT27_TheDiskOfAGatewayApartIsFull: nothing continues that cannot be written; with
-// room again it continues by itself, and what was answered is there, before and after.
+// TestEXT27_TheDiskOfAGatewayApartIsFull: no call continues whose record cannot be
+// written. With room again the gateway continues automatically, and every answered call
+// is on record, before and after.
 func TestEXT27_TheDiskOfAGatewayApartIsFull(t *testing.T) {
 	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)

@@ -359,7 +359,7 @@ func (b *browser) clean(t *testing.T) {
 }
 
 // TestATK48_Fatigue asks again and again: requests of one agent are one matter,
-// what was refused is shown, and after the third refusal nobody is asked.
+// earlier refusals are shown, and after the third refusal no person is asked.
 func TestATK48_Fatigue(t *testing.T) {
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Pusher", "capabilities": []any{"check_balance"}})
@@ -371,7 +371,7 @@ func TestATK48_Fatigue(t *testing.T) {
 	w := openBrowser(t)
 	w.login(b.url, "alice", "/approve")
 	w.says("ATK-48", "Nothing waits for you.")
-	// The page learns of it by itself.
+	// The page updates without a reload.
 	if status, answer := agent.ask("please", "list_accounts"); status >= 300 {
 		t.Fatalf("HTTP %d %v", status, answer)
 	}
@@ -408,7 +408,7 @@ func TestATK48_Fatigue(t *testing.T) {
 }
 
 // TestATK50_CodesAreNotGuessedTogether has several people at one address try codes:
-// after thirty there is no more trying there, for nobody. The page says where a host
+// after thirty no one at that address can try again. The page says where a host
 // registered from, and where the request came from.
 func TestATK50_CodesAreNotGuessedTogether(t *testing.T) {
 	b := startBank(t, "--users", "alice,bob,carol,dora")

@@ -208,7 +208,7 @@ func TestAAPK6_UnlinkInTheConsole(t *testing.T) {
 }
 
 // TestAAPA2_NewsInterruptNobody has a request come while someone types the code of
-// another: it is shown, and what was typed stays, as does the page.
+// another: the page shows it, and keeps its place and the typed text.
 func TestAAPA2_NewsInterruptNobody(t *testing.T) {
 	b := startBank(t)
 	agent, alice := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"list_accounts"}}), b.visitor("alice")

@@ -188,7 +188,7 @@ func TestAAPA5_DenyWithoutScript(t *testing.T) {
 		t.Errorf("AAP-A9 without script the page says: %s %v", shown, err)
 	}
 	w.do(chromedp.Click(chromedp.CSS("button.deny")), chromedp.WaitVisible(chromedp.CSS("#did-title")))
-	// Nobody had approved the host, which ends with its agent.
+	// The host was never approved, so it ends with its agent.
 	status, answer := b.call(http.MethodGet, "/agent/status?agent_id="+agent.id, agent.host.token(nil), nil)
 	if status != http.StatusOK || answer["status"] != "rejected" {
 		t.Errorf("AAP-A5 the agent asks how it stands: HTTP %d %v; want 200 and rejected", status, answer)

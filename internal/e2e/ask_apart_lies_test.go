@@ -94,7 +94,7 @@ func (l falseGateway) tells(path string, question, into any) int {
 	return response.StatusCode
 }
 
-// TestATK42_AGatewayThatLies has gateways ask the server for what is not theirs: the
+// TestATK42_AGatewayThatLies has gateways make requests that they may not make: the
 // budget of another agent's capability, one that is not there, amounts that are no
 // numbers, and to give back what another gateway has taken.
 func TestATK42_AGatewayThatLies(t *testing.T) {

@@ -131,8 +131,8 @@ func TestGATE3_DeniedAtAGatewayApart(t *testing.T) {
 }
 
 // TestGATE3_AGatewayApartIsKilled kills the gateway while a call waits, which is
-// approved meanwhile and is made after the restart; and while one is made, of which
-// nobody knows what became: it is not made again.
+// approved meanwhile and is made after the restart; and while one is made, whose
+// outcome stays unknown: it is not made again.
 func TestGATE3_AGatewayApartIsKilled(t *testing.T) {
 	w, all, alice, held := searchingApart(t, 1, options{})
 	first, _ := alice.asksToSearch(held, "one")
@@ -174,9 +174,8 @@ func TestGATE3_AGatewayApartIsKilled(t *testing.T) {
 	}
 }
 
-// TestGATE3_TheServerIsAwayFromAGateway kills the server: nothing new is held, and
-// what was told to be held is made once the server is back and a person has
-// approved it.
+// TestGATE3_TheServerIsAwayFromAGateway kills the server: no new call is held. A
+// held call is made once the server is back and a person has approved it.
 func TestGATE3_TheServerIsAwayFromAGateway(t *testing.T) {
 	w, _, alice, held := searchingApart(t, 1, options{})
 	first, _ := alice.asksToSearch(held, "one")
@@ -228,8 +227,8 @@ func TestATK42_AtAGatewayApart(t *testing.T) {
 	if n := len(w.documents.got()); n != 5 {
 		t.Errorf("ATK-42 %d calls reached the agent; want 5", n)
 	}
-	// Another capability of the same grant has a budget of its own, which nobody can
-	// be asked about while the server is away.
+	// Another capability of the same grant has a budget of its own, which cannot be
+	// checked while the server is away.
 	second := alice.reports()
 	for range 2 { // at one gateway, and at the other
 		if a := alice.searches(second); a.Error != nil {

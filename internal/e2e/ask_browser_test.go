@@ -9,9 +9,9 @@ import (
 )
 
 // TestAAPA7_AHeldCallIsSignedFor approves, in a browser with a security key, one
-// call that changes something: without the key it is refused, and what was signed
-// for another answer is, too. The page has no accessibility violation, and says
-// nothing that an agent's words could bring there.
+// call that changes something: without the key it is refused, and so is a
+// signature for another answer. The page has no accessibility violation, and
+// shows no text that an agent could inject.
 func TestAAPA7_AHeldCallIsSignedFor(t *testing.T) {
 	w, alice, held := mailing(t, options{host: "localhost"})
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
@@ -53,7 +53,7 @@ func TestAAPA7_AHeldCallIsSignedFor(t *testing.T) {
 }
 
 // TestATK46_ARequestThatChangedMeanwhile opens a request, has someone else narrow
-// it, and then answers what was shown: it is not taken.
+// it, and then answers the old version: that answer is refused.
 func TestATK46_ARequestThatChangedMeanwhile(t *testing.T) {
 	w := start(t, options{policies: asking, dev: reviewers, extra: "approvals: {rules: [{agent: documents, approvers: [\"user:carol\", \"user:dora\"], people: 2}]}\n"})
 	alice := w.caller(aliceToken)

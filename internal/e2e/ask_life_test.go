@@ -32,8 +32,8 @@ func TestGATE3_EscalationSurvivesARestart(t *testing.T) {
 	}
 }
 
-// TestGATE3_NoAnswerIsANo has nobody answer: the call fails, and a request that
-// waits is told so.
+// TestGATE3_NoAnswerIsANo lets a question expire: the call fails, and a waiting
+// client is told so.
 func TestGATE3_NoAnswerIsANo(t *testing.T) {
 	w, alice, held := mailing(t, options{extra: "approvals: {timeout: 3s}", policies: asking + `permit(principal == User::"user:alice", action in Action::"mail/mail:send", resource == Agent::"mail");`})
 	pendingIn(t, alice.asksForReports())
@@ -74,8 +74,9 @@ func (c *caller) byReference(held granted, amount any) answer {
 	return c.send("mail", invoke("send_mail", map[string]any{"to": "bob@example.org", "amount": amount}, held.ID))
 }
 
-// TestATK42_BudgetsOfCapabilities spends the budget of a capability by many calls
-// at one time, and by what was narrowed from it: never more continues than it holds.
+// TestATK42_BudgetsOfCapabilities spends the budget of a capability by many calls at
+// one time, and by capabilities narrowed from it: the calls that continue never
+// exceed the budget.
 func TestATK42_BudgetsOfCapabilities(t *testing.T) {
 	w := start(t, options{offer: ", uses: 5"})
 	alice := w.caller(aliceToken)
@@ -121,8 +122,8 @@ func TestATK42_BudgetsOfCapabilities(t *testing.T) {
 	}
 }
 
-// TestATK42_SumsOfArguments adds up an argument exactly, and gives back nothing of
-// what was done: a failed call may have had its effect.
+// TestATK42_SumsOfArguments adds up an argument exactly, and gives back nothing
+// for calls that were made: a failed call may have had its effect.
 func TestATK42_SumsOfArguments(t *testing.T) {
 	w := start(t, options{offer: ", sum: {amount: 0.3}"})
 	alice := w.caller(aliceToken)

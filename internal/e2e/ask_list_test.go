@@ -46,9 +46,9 @@ func (c *caller) lists(held granted, params map[string]any) (listing, answer) {
 }
 
 // TestGATE3_HeldTasksAreListed lists tasks of which some stand for calls that wait for
-// a person, at the server's own gateway and at one apart, on every binding and
-// version that has lists: they are there for their owner and for nobody else, once
-// over all pages, and found by state and context.
+// a person, at the server's own gateway and at one apart, on every binding and version
+// that has lists: only their owner sees them, once over all pages, and found by state
+// and context.
 func TestGATE3_HeldTasksAreListed(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		if on == (wire{"JSON-RPC", "0.3"}) {
@@ -143,9 +143,9 @@ func heldTasksAreListed(t *testing.T, w *town) {
 }
 
 // TestGATE3_HeldTasksAreFollowed subscribes to a task that stands for a call which
-// waits, on every binding and version: it is told as it is, then what becomes of it
-// once a person has answered, and the stream ends with it. What is over cannot be
-// followed, and a revocation ends the stream.
+// waits, on every binding and version: the stream tells its state, then its outcome
+// once a person has answered, and ends with it. An ended task cannot be followed,
+// and a revocation ends the stream.
 func TestGATE3_HeldTasksAreFollowed(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, agent: "    enforces: context", search: ", approval: true"})

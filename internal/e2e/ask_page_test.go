@@ -71,7 +71,7 @@ func (v *atPage) page(id string) (page, seen string) {
 	return page, m[1]
 }
 
-// TestSEP9_ThePageOfARequest shows a person what is asked for, and takes the
+// TestSEP9_ThePageOfARequest shows a person the request, and takes the
 // narrower answer that the person posts: the waiting call gets that.
 func TestSEP9_ThePageOfARequest(t *testing.T) {
 	w := start(t, options{policies: asking})
@@ -239,7 +239,7 @@ func TestATK31_SmugglingAtThePages(t *testing.T) {
 			t.Fatalf("ATK-31 %s: the hidden approval was taken\n%s", name, out)
 		}
 	}
-	// By itself it would have been.
+	// The approval alone is accepted.
 	if status, _ := v.post("/approve/"+id, url.Values{"answer": {"approve"}, "seen": {seen}, "op.0": {"retrieve"}, "on.0": {"0"}}); status != http.StatusOK {
 		t.Errorf("ATK-31 the approval by itself: HTTP %d", status)
 	}

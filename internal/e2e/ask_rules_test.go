@@ -18,8 +18,9 @@ const reviewers = `    - {name: carol, token: carol-session-token, groups: [fina
     - {name: mallory, token: mallory-session-token, groups: [sales]}
 `
 
-// TestSEP27_TwoPeople has a rule want two people, of whom the user behind is none:
-// the call is made after the second, one no is enough, and nobody else is asked.
+// TestSEP27_TwoPeople has a rule require two people other than the call's own
+// user: the call is made after the second approval, one refusal is enough, and no
+// other person is asked.
 func TestSEP27_TwoPeople(t *testing.T) {
 	w, alice, held := mailing(t, options{extra: reviewed, dev: reviewers})
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))

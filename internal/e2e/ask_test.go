@@ -109,7 +109,7 @@ func heldIn(t *testing.T, a answer) heldTask {
 	return h
 }
 
-// polled polls a held task until it waits for nobody any more.
+// polled polls a held task until it no longer waits for a person.
 func (w *town) polled(c *caller, held granted, agent, task string) heldTask {
 	w.t.Helper()
 	var got heldTask
@@ -120,7 +120,7 @@ func (w *town) polled(c *caller, held granted, agent, task string) heldTask {
 	return got
 }
 
-// soon waits for something that comes by itself.
+// soon waits for a condition that comes true without further calls.
 func (w *town) soon(what string, is func() bool) {
 	w.t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -154,7 +154,7 @@ func (c *caller) mailsUnder(held granted, to string) answer {
 	return a
 }
 
-// mailsBytes also returns what was sent, in JSON-RPC.
+// mailsBytes also returns the sent bytes, in JSON-RPC.
 func (c *caller) mailsBytes(held granted, to string) (answer, []byte) {
 	c.w.t.Helper()
 	arguments := map[string]any{"to": to, "body": "The figures"}
@@ -373,7 +373,7 @@ func trySEP27PendingUntilAPersonAnswers(t *testing.T) {
 	if a := alice.present("documents", data("retrieve_document", arguments), proven{chain: []string{got[0].Token}, operation: opRetrieve, arguments: arguments}); a.Error != nil {
 		t.Errorf("SEP-27 what was approved: %s", a.Raw)
 	}
-	// The record of what was given names the person, and the digest of the answer.
+	// The record of the approval names the person, and the digest of the answer.
 	var answered bool
 	for _, r := range w.records("agent=documents&limit=50") {
 		answered = answered || r.Action == "approval.answer" && r.Decision == "ALLOW"
@@ -397,7 +397,7 @@ func trySEP27PendingUntilAPersonAnswers(t *testing.T) {
 			t.Errorf("SEP-27 after a denial: %s", denied.Raw)
 		}
 	}
-	// Someone with another key does not get what was approved for this one.
+	// A caller with another key does not get the capability approved for this one.
 	if mallory := w.caller(aliceToken); true {
 		if third := pendingIn(t, mallory.asksForReports()); third == id {
 			t.Error("ATK-46 another holder's request is answered by the same approval")

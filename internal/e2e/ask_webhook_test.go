@@ -112,10 +112,10 @@ func TestATK48_PeopleAreTold(t *testing.T) {
 	}
 }
 
-// TestATK48_MessagesAreNotLost kills the server while a webhook does not take what
-// it is told: after the restart it is told the same, under the same id, and once a
-// question is over nobody is told any more that it is open. What a webhook does not
-// want is shown to operators, and tried again when they say so.
+// TestATK48_MessagesAreNotLost kills the server while a webhook does not accept a
+// message: after the restart the server sends the same message, under the same id.
+// Once a question is over, no message says that it is open. Operators see rejected
+// messages, and can have them sent again.
 func TestATK48_MessagesAreNotLost(t *testing.T) {
 	l := newListener(t)
 	l.fail = 1 << 20

@@ -37,8 +37,8 @@ func TestAttachServesSkillURLs(t *testing.T) {
 	}
 }
 
-// TestAttachRefusesMCPServers: attach does not start in front of an MCP server, and says
-// which command does what is meant.
+// TestAttachRefusesMCPServers: attach does not start in front of an MCP server, and
+// names the command to use instead.
 func TestAttachRefusesMCPServers(t *testing.T) {
 	w := start(t, options{on: wire{overMCP, "2025-11-25"}})
 	w.write("attach.yaml", "listen: 127.0.0.1:0\nagents:\n  - name: documents\n    card: "+w.agentURL("documents")+"\n")

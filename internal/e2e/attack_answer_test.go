@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestATK22_HeadersOfTheConnection has callers say that headers by which a call is read
-// are of their connection alone: the agent gets them all the same, in every mode, and
-// what is of the connection it does not.
+// TestATK22_HeadersOfTheConnection has callers list in Connection the headers by which
+// a call is read: the agent gets these all the same, in every mode, but no other header
+// listed there.
 func TestATK22_HeadersOfTheConnection(t *testing.T) {
 	for _, on := range []wire{{}, {overREST, "1.0"}, {"", "0.3"}} {
 		for _, mode := range []string{"require", "observe"} {
@@ -299,7 +299,7 @@ func TestATK34_ResultsOfOtherRequests(t *testing.T) {
 }
 
 // TestATK30_AnswersThatAreNotRead has the agent behind pack its answers, which clients
-// unpack by themselves: what could not be looked at does not pass.
+// unpack automatically: an answer that the gateway cannot read does not pass.
 func TestATK30_AnswersThatAreNotRead(t *testing.T) {
 	packed := func(text string) string {
 		var b bytes.Buffer

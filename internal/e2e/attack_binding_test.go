@@ -17,17 +17,17 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// signed are the headers of a call with a chain, proven for exactly what is
-// said: the HTTP method, the URL and the bytes.
+// signed are the headers of a call with a chain, proven for exactly these
+// parts: the HTTP method, the URL and the bytes.
 func (c *caller) signed(held granted, operation string, args map[string]any, method, url string, body []byte) http.Header {
 	c.w.t.Helper()
 	p := token.Request{Method: method, URL: url, Digest: token.DigestOf(body)}
 	return c.w.proofHeader(c, held, operation, args, p)
 }
 
-// TestATK22_BytesOfEveryBinding compares what was sent with what arrived, where
-// the bytes are not as any library would write them. The proof is for the bytes that
-// were sent. The agent gets the message that the gateway writes from what it decided on.
+// TestATK22_BytesOfEveryBinding compares the sent bytes with those that arrive, in forms
+// that no library writes. The proof is for the bytes that were sent. The agent gets the
+// message that the gateway writes from what it decided on.
 func TestATK22_BytesOfEveryBinding(t *testing.T) {
 	w := start(t, options{on: wire{overGRPC, "1.0"}})
 	alice := w.caller(aliceToken)

@@ -12,7 +12,8 @@ import (
 )
 
 // TestATK1_NoAmbientAuthority makes an agent that has broad rights act for one
-// that has few: what counts is what is presented, not who presents it.
+// that has few: the presented capability counts, not the identity of the
+// caller.
 func TestATK1_NoAmbientAuthority(t *testing.T) { everywhere(t, tryATK1NoAmbientAuthority) }
 
 func tryATK1NoAmbientAuthority(t *testing.T, on wire) {

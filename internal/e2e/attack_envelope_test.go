@@ -15,9 +15,9 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// TestATK22_BytesAreForwardedAsChecked compares what was sent with what arrived: the
-// proof is for the bytes that were sent, and the agent gets the message that the gateway
-// writes from what it decided on.
+// TestATK22_BytesAreForwardedAsChecked compares the sent bytes with those that arrive:
+// the proof is for the bytes that were sent, and the agent gets the message that the
+// gateway writes from what it decided on.
 func TestATK22_BytesAreForwardedAsChecked(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
@@ -391,7 +391,7 @@ func TestATK40_OneCanonicalForm(t *testing.T) {
 	)
 }
 
-// TestATK55_CapsComeFirst sends what is too deep, too long or too many.
+// TestATK55_CapsComeFirst sends messages that are too deep or too long, or have too many parts.
 func TestATK55_CapsComeFirst(t *testing.T) { everywhere(t, tryATK55CapsComeFirst) }
 
 func tryATK55CapsComeFirst(t *testing.T, on wire) {

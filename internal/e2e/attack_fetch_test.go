@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestATK15_CardsThatLeadElsewhere has the agent behind answer for its card with
-// a way to somewhere else, or with more than a card can be: nobody goes there,
-// and the agent is not used.
+// TestATK15_CardsThatLeadElsewhere has the agent behind answer a request for its
+// card with a redirect, or with too many bytes: the gateway does not follow, and
+// the agent is not used.
 func TestATK15_CardsThatLeadElsewhere(t *testing.T) {
 	var visited atomic.Int32
 	agent := newStock(t, "search_documents")

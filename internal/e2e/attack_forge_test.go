@@ -119,8 +119,8 @@ func (s *stock) forget() {
 	s.requests = nil
 }
 
-// newBait is a server that nobody should ask anything. It answers with text and
-// says what it was asked for.
+// newBait starts a server that must get no request. It answers with text and
+// reports its requests.
 func newBait(t *testing.T, asked chan<- string, text string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -380,8 +380,8 @@ func TestATK33_EventsOfOurs(t *testing.T) {
 }
 
 // TestATK33_EventsOfTheAgent has an agent whose events end lines in every way
-// that the standard knows: the task that any of them names is bound to who
-// called, so that nobody else gets at it.
+// that the standard knows: the task that any of them names is bound to the
+// caller, so that other callers cannot reach it.
 func TestATK33_EventsOfTheAgent(t *testing.T) {
 	for name, end := range map[string]string{"LF": "\n", "CR": "\r", "CRLF": "\r\n"} {
 		t.Run("ATK-33 "+name, func(t *testing.T) {

@@ -125,8 +125,9 @@ func TestATK42_OneRequestThroughAttach(t *testing.T) {
 	}
 }
 
-// TestATK32_NothingBehindTheBody sends trailers that say who calls: they are no
-// part of what was checked, and the agent gets a body whose length is told.
+// TestATK32_NothingBehindTheBody sends trailers that name a caller: they are
+// not checked, so they are dropped, and the agent gets a body with a stated
+// length.
 func TestATK32_NothingBehindTheBody(t *testing.T) {
 	overTools(t, func(t *testing.T, on wire) {
 		for _, mode := range []string{"require", "observe"} {

@@ -82,7 +82,7 @@ func TestATK35_TokensSentByMistake(t *testing.T) {
 }
 
 // TestATK35_SessionsInOtherForms shows a session that is good here in forms that we do
-// not read and agents may: none of them reaches one, and nobody is let in by it.
+// not read and agents may: none of them reaches an agent, and none admits a caller.
 func TestATK35_SessionsInOtherForms(t *testing.T) {
 	for _, mode := range []string{"prefer", "observe"} {
 		w := start(t, options{mode: mode})
@@ -122,7 +122,7 @@ func TestATK35_SessionsInOtherForms(t *testing.T) {
 				}
 			}
 		}
-		// What is the agent's reaches it as it came.
+		// The agent's own credential reaches it unchanged.
 		foreign := strings.Join([]string{segment(`{"alg":"none"}`), segment(`{"aud":"the-agent"}`), "c2ln"}, ".")
 		for _, value := range []string{"Token token=\"opaque\"", "Bearer\t" + foreign, "Digest username=\"alice\", realm=\"x\"", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))} {
 			w.documents.forget()

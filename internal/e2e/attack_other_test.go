@@ -194,7 +194,7 @@ func tryATK4LongNamesAreOnRecord(t *testing.T, on wire) {
 }
 
 // TestATK35_NoUpgrade asks for another protocol on the connection to the agent
-// behind: what went over it would be checked by nobody.
+// behind: its bytes would pass unchecked.
 func TestATK35_NoUpgrade(t *testing.T) {
 	got := make(chan http.Header, 4)
 	upstream := newSwitching(t, got)

@@ -21,7 +21,7 @@ import (
 // answers, and behind tells what it says more.
 type plainAgent struct {
 	host   string
-	behind func(n int, answer string) string // what is written for the n-th request of a connection
+	behind func(n int, answer string) string // the bytes written for the n-th request of a connection
 
 	connections, requests atomic.Int32
 	mu                    sync.Mutex
@@ -119,7 +119,7 @@ func (w *town) everybody(t *testing.T, callers, calls int) {
 var inPlain = []wire{{}, {"JSON-RPC", "0.3"}, {overREST, "1.0"}, {overREST, "0.3"}}
 
 // TestATK31_AnswersBehindAnswers has the agent write a second answer behind each one, in
-// the same piece, while many call: it is nobody's, and ends the connection.
+// the same piece, while many call: it reaches no caller, and ends the connection.
 func TestATK31_AnswersBehindAnswers(t *testing.T) {
 	for _, on := range inPlain {
 		t.Run(on.String(), func(t *testing.T) {
@@ -188,8 +188,8 @@ func TestATK31_AloneWhereTheEndIsUnclear(t *testing.T) {
 }
 
 // TestATK31_ConnectionsOfTheirOwn has an agent that takes every call for two, and tells
-// the second answer when there is another call. With upstream_connections: fresh nobody
-// else is there to hear it.
+// the second answer when there is another call. With upstream_connections: fresh no
+// other caller is there to get it.
 func TestATK31_ConnectionsOfTheirOwn(t *testing.T) {
 	for _, on := range inPlain {
 		t.Run(on.String(), func(t *testing.T) {

@@ -76,8 +76,8 @@ func (f finding) caught() []string {
 	return out
 }
 
-// audits has both verifiers judge what is in the folder. They agree, by exit
-// code, verdict, kinds, lines and records.
+// audits has both verifiers judge the bundle in the folder. They agree, by
+// exit code, verdict, kinds, lines and records.
 func (a *auditor) audits(args ...string) finding {
 	a.t.Helper()
 	args = append([]string{"bundle.jsonl", "--trust", "trust.json", "--output", "json"}, args...)

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tried is one case of testdata/vectors/gateway/attempts.json: what is tried,
-// and how it must be decided wherever it comes by.
+// tried is one case of testdata/vectors/gateway/attempts.json: an attempt,
+// and its required decision on every binding.
 type tried struct {
 	Name      string         `json:"name"`
 	Skill     string         `json:"skill"`     // called in a data part, or by a2a/skill/invoke
@@ -22,7 +22,7 @@ type tried struct {
 	Params    map[string]any `json:"params"`    //
 	Operation string         `json:"operation"` // that the proof names
 	Arguments map[string]any `json:"arguments"` // $handle stands for a granted one
-	By        string         `json:"by"`        // what is presented: a chain, or "reference", or "nothing"
+	By        string         `json:"by"`        // the credential: a chain, or "reference", or "nothing"
 	Decision  string         `json:"decision"`
 	Reasons   []string       `json:"reasons"`
 	Missing   []string       `json:"missing"`
@@ -40,8 +40,8 @@ type judged struct {
 }
 
 // TestGATE11_OneDecisionOnEveryBinding tries the same on every binding and
-// version and by a2a/skill/invoke: the decision, its reasons, what the caller is
-// told and what is on record are the same (ATK-29).
+// version and by a2a/skill/invoke: the decision, its reasons, the answer to the
+// caller and the record are the same (ATK-29).
 func TestGATE11_OneDecisionOnEveryBinding(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/vectors/gateway/attempts.json")
 	var cases []tried
@@ -193,8 +193,8 @@ func TestATK34_StreamsOfEveryBindingAreCut(t *testing.T) {
 	})
 }
 
-// TestATK18_TasksOfStreamsOnEveryBinding: a task that only a stream told of is
-// its owner's, and nobody else's.
+// TestATK18_TasksOfStreamsOnEveryBinding: a task that only a stream told of
+// belongs to its owner alone.
 func TestATK18_TasksOfStreamsOnEveryBinding(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, agent: "    enforces: context"})

@@ -63,8 +63,8 @@ func (c *caller) taskIn(held granted, piece []byte) string {
 
 // TestATK34_BudgetsOfStreams spends a budget by streams: what a stream takes it has
 // taken when it begins. Following it, reading its task and the events that come take
-// nothing; a further message does; leaving it gives nothing back; and what was paid
-// for can be read and ended when all is spent (ATK-42).
+// nothing; a further message does; leaving it gives nothing back. A paid task can be
+// read and ended when the budget is spent (ATK-42).
 func TestATK34_BudgetsOfStreams(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		spendsByStreams(t, start(t, options{on: on, agent: "    enforces: context", reads: ", uses: 3"}))
@@ -166,8 +166,8 @@ func TestATK34_BudgetsOfMCP(t *testing.T) {
 	lists()
 }
 
-// TestATK42_SumsAndFreeText says beside the argument that is counted, or instead of
-// it, what nobody can count; and reads a task under a capability that has a sum.
+// TestATK42_SumsAndFreeText sends text that cannot be counted beside the counted
+// argument, or instead of it; and reads a task under a capability that has a sum.
 func TestATK42_SumsAndFreeText(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context", reads: ", sum: {amount: 5}"})
 	alice := w.caller(aliceToken)

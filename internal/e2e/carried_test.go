@@ -9,7 +9,8 @@ import (
 )
 
 // SEP-18: in observe the gateway carries whatever HTTP can, as it came: other
-// methods, and bodies that nobody can look into. Everywhere else they are refused.
+// methods, and bodies that the gateway cannot read. Everywhere else they are
+// refused.
 func TestSEP18_WhatIsNoCallIsCarriedInObserve(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)

@@ -7,9 +7,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestAAPU3_TheClaimPage has a person look, in a browser, at who asks to be taken
-// over: what the agent did before is shown, Enter refuses, and after a yes the agent
-// has ended and its history is the person's.
+// TestAAPU3_TheClaimPage has a person look, in a browser, at an agent that asks to
+// be claimed. The page shows the agent's earlier actions, and Enter refuses. After a
+// yes the agent has ended and its history is the person's.
 func TestAAPU3_TheClaimPage(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	m, r := b.register(newOKP(t), map[string]any{"name": "Deployer", "mode": "autonomous", "capabilities": []any{"list_accounts"}})

@@ -20,7 +20,7 @@ func (s *stock) card(says func(*a2a.AgentCard)) {
 	s.says = says
 }
 
-// more is a card with a skill that nobody agreed to.
+// more is a card with a skill without consent.
 func more(c *a2a.AgentCard) {
 	c.Skills = append(c.Skills[:len(c.Skills):len(c.Skills)], a2a.AgentSkill{ID: "send_money", Name: "Send money", Description: "Sends it anywhere", Tags: []string{"new"}})
 }
@@ -41,9 +41,9 @@ func (w *town) consentOf(agent string) (digest string, changes string) {
 	return c.Digest, changes
 }
 
-// TestCARD13_GrantsStopWhereTheCardWidens: what was granted with one card in view
-// stops when the card says more, with all that descends from it, until someone
-// consents or the card says no more than it did; what is granted after that continues.
+// TestCARD13_GrantsStopWhereTheCardWidens: a grant made with one card in view stops
+// when the card says more, with all that descends from it. It stops until someone
+// consents, or until the card says no more than before. Later grants continue.
 func TestCARD13_GrantsStopWhereTheCardWidens(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on})
@@ -80,7 +80,7 @@ func TestCARD13_GrantsStopWhereTheCardWidens(t *testing.T) {
 
 // TestCARD13_Consent: consent is to the card that was looked at, on the command line
 // and on the page, and to no later one; a card that says no more than before needs
-// none; nobody gets round it.
+// none. No caller can bypass it.
 func TestCARD13_Consent(t *testing.T) {
 	w := start(t, options{policies: defaultPolicies + asking, dev: reviewers, host: "localhost", extra: "approvals: {operators: [\"user:carol\"]}\n"})
 	alice := w.caller(aliceToken)
@@ -160,8 +160,8 @@ func TestCARD13_Consent(t *testing.T) {
 	t.Error("CARD-13 nothing on record says who consented")
 }
 
-// TestATK53_AtAGatewayApart: a remote gateway sees the card first, and what was
-// granted stops there as well.
+// TestATK53_AtAGatewayApart: a remote gateway sees the card first, and the
+// grants stop there as well.
 func TestATK53_AtAGatewayApart(t *testing.T) {
 	w, replicas := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)

@@ -9,7 +9,7 @@ import (
 
 // TestATK27_BodiesThatAreNotReadAreErrorsOfTheirBinding: in every mode that enforces, a
 // body of another type, or a compressed one, is refused with an error of JSON-RPC where
-// the binding is JSON-RPC or MCP, also at the URL of a skill, and reaches nobody.
+// the binding is JSON-RPC or MCP, also at the URL of a skill, and reaches no agent.
 func TestATK27_BodiesThatAreNotReadAreErrorsOfTheirBinding(t *testing.T) {
 	for _, mode := range []string{"scoped", "prefer", "require"} {
 		for _, on := range []wire{{}, {"JSON-RPC", "0.3"}, {overMCP, "2025-11-25"}} {

@@ -35,8 +35,8 @@ func nameOf(url string) string {
 	return name
 }
 
-// TestStoreCopy takes a town from SQLite to PostgreSQL: what was given is held, what was
-// revoked stays so, what waits for a person can be answered, and the evidence from
+// TestStoreCopy takes a town from SQLite to PostgreSQL: capabilities are still held,
+// revocations stay in force, waiting requests can be answered, and the evidence from
 // before is in the log that continues, byte for byte.
 func TestStoreCopy(t *testing.T) {
 	aboutTheFile(t)

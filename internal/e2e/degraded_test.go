@@ -42,7 +42,7 @@ func (w *town) gapsOf(agent string) (calls []int64) {
 	return nil
 }
 
-// ready is what /readyz says while it takes nobody out: its status, and the reasons.
+// ready returns the answer of /readyz while the node stays in rotation: its status, and the reasons.
 func (w *town) ready() string {
 	w.t.Helper()
 	status, said := readyAt(w.t, w.url)

@@ -55,7 +55,7 @@ func TestCARD19_OnAPage(t *testing.T) {
 	b.says("CARD-12", "It did, and does not declare")
 	b.shot("registry-agent")
 
-	// A card that changed waits, with what is different, until someone consents.
+	// A changed card waits, shown with its differences, until someone consents.
 	weather.says(strings.Replace(strings.Replace(strangersCard, "STREAMING", "true", 1), `"skills":[`, `"skills":[{"id":"sink","name":"<b>Sink</b>","description":"Sinks ships","tags":["sea"]},`, 1))
 	w.operator(http.MethodPost, "/v1/registry/agents/weather-desk/refresh", map[string]any{})
 	dora := w.atPage("dora")

@@ -40,7 +40,7 @@ func TestCARD12_NotServedOnEveryBinding(t *testing.T) {
 }
 
 // TestCARD12_InterfacesThatNothingAnswers: an interface that the card declares and at which
-// nobody answers is on record. JSON-RPC that does not answer is an agent that is away.
+// no server answers is on record. JSON-RPC that does not answer is an agent that is away.
 func TestCARD12_InterfacesThatNothingAnswers(t *testing.T) {
 	for on, want := range map[wire]string{{}: "", {overREST, "1.0"}: "interface HTTP+JSON:not_served", {overGRPC, "1.0"}: "interface GRPC:not_served"} {
 		t.Run(on.String(), func(t *testing.T) {

@@ -20,7 +20,7 @@ func (w *town) declares(says func(*a2a.AgentCard)) {
 	w.documents.says = says
 }
 
-// driftOf is what is on record of the agent with a call.
+// driftOf returns the recorded drift of the agent for a call.
 func (w *town) driftOf(t *testing.T, a answer) []string {
 	t.Helper()
 	if r := w.decided(a); r.Decision == "DENY" { // before the agent was asked

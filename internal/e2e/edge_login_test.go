@@ -138,8 +138,8 @@ func TestATK67_AFloodOfLoginsStopsNoLogin(t *testing.T) {
 	}
 }
 
-// TestATK67_LoginsAreLimitedInTotal has many addresses begin logins. What was begun can
-// still be finished.
+// TestATK67_LoginsAreLimitedInTotal has many addresses begin logins. Logins that were
+// begun can still be finished.
 func TestATK67_LoginsAreLimitedInTotal(t *testing.T) {
 	b := behindProvider(t, "  logins: 20\n  logins_per_address: 10\n")
 	alice := b.visitorFrom("127.0.0.1")

@@ -99,7 +99,7 @@ func TestATK81_ASlowServiceTakesNoPlace(t *testing.T) {
 	}
 }
 
-// Questions of guards wait in the same queue. Outcomes do not: what was done is told.
+// Questions of guards wait in the same queue. Outcomes do not: they are always accepted.
 func TestATK81_QuestionsThatWouldWaitAreTurnedAway(t *testing.T) {
 	aboutTheFile(t)
 	const places, calls = 4, 12

@@ -140,8 +140,8 @@ func TestATK81_CallsThatWouldWaitAreTurnedAway(t *testing.T) {
 	})
 }
 
-// An agent that does not answer takes no place: what was decided waits for the agent alone,
-// and other calls are decided.
+// An agent that does not answer takes no place: a decided call waits outside the queue, and
+// other calls are decided.
 func TestATK81_ASlowAgentTakesNoPlace(t *testing.T) {
 	everyBinding(t, func(t *testing.T, on wire) {
 		w := start(t, options{on: on, extra: "limits: {deciding: 1, queue_time: 20s, denials: 0}\n"})

@@ -82,7 +82,7 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // TestATK25_LiesAboutTheRunningFeed: a relay of the running server's feed leaves
 // out, reorders, repeats and takes back; the follower notices each, says so, and
-// never takes for good what was revoked.
+// never accepts a revoked capability.
 func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 	w := start(t, options{issuer: "  feed: {heartbeat: 100ms}"})
 	relay := &liar{w: w}

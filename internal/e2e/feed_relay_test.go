@@ -27,7 +27,7 @@ const (
 	followerToken = "the-token-of-followers-0123456789abcdef"
 )
 
-// startRelay runs a relay of what is at some place, the server where it is "".
+// startRelay runs a relay of the feed at an address, of the server's feed for "".
 func (w *town) startRelay(t *testing.T, upstream string, flags ...string) *feedRelay {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
@@ -84,8 +84,8 @@ func withRelays() options {
 	}
 }
 
-// TestATK25_ARelayOfTheRunningFeed has a gateway follow a relay of a relay: what is
-// revoked at the server is refused at once, and revoke --wait knows.
+// TestATK25_ARelayOfTheRunningFeed has a gateway follow a relay of a relay: a
+// capability revoked at the server is refused at once, and revoke --wait knows.
 func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 	w, all := startRemote(t, 1, withRelays())
 	killed(t, all[0].process)
@@ -107,7 +107,7 @@ func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 		t.Errorf("after revoke --wait: %s", a.Raw)
 	}
 	allowed(t, alice.looksUp(other))
-	// Nobody follows who does not show that it may.
+	// Followers without a valid credential are refused.
 	for name, c := range map[string]struct{ url, token string }{
 		"the relay without a token":            {outer.url, ""},
 		"the relay with its own token":         {outer.url, relayToken},
@@ -141,7 +141,7 @@ func TestATK25_ARelayOfTheRunningFeed(t *testing.T) {
 
 // TestATK25_ARelayThatLies puts something between the running relay and a gateway
 // that leaves out, forges and repeats: the gateway notices, says so, continues at the
-// server and refuses what was revoked.
+// server and refuses revoked capabilities.
 func TestATK25_ARelayThatLies(t *testing.T) {
 	w, all := startRemote(t, 1, withRelays())
 	killed(t, all[0].process)

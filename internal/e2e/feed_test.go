@@ -71,8 +71,8 @@ func (w *town) until(what string, s *feed.Subscriber, within time.Duration, lear
 	}
 }
 
-// TestATK23_TheFeedOfTheRunningServer follows the feed: what is revoked or
-// frozen there is known here at once, without any user's name.
+// TestATK23_TheFeedOfTheRunningServer follows the feed: the follower knows
+// each revocation and freeze at once, without any user's name.
 func TestATK23_TheFeedOfTheRunningServer(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)
@@ -92,7 +92,7 @@ func TestATK23_TheFeedOfTheRunningServer(t *testing.T) {
 	w.again(func() {})
 	w.run("thaw", "user:alice", "--reason", "secret reason")
 	w.until("a thaw after a restart", s, atOnce, func() bool { return !s.Frozen(principal) && s.RevocationSequence() == 5 })
-	// What is told says neither who nor why.
+	// The events say neither who nor why.
 	snapshot := payload(t, string(w.operator(http.MethodGet, "/v1/feed/snapshot", nil)))
 	if !strings.Contains(snapshot, c.ID) || strings.Contains(snapshot, "alice") || strings.Contains(snapshot, "secret reason") {
 		t.Errorf("the snapshot says %s", snapshot)

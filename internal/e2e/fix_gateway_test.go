@@ -154,8 +154,8 @@ func TestATK22_QueriesThatNobodyChecks(t *testing.T) {
 	}
 }
 
-// A card that cannot be had is not asked for by every call, and one caller that
-// gives up takes it from nobody else.
+// Calls do not each fetch an unavailable card, and a caller that gives up does
+// not end the fetch for others.
 func TestATK55_CardsAreFetchedOnce(t *testing.T) {
 	a := newRawAgent(t)
 	var held atomic.Bool
@@ -197,7 +197,7 @@ func TestATK55_CardsAreFetchedOnce(t *testing.T) {
 		_ = r.Body.Close()
 		return r.StatusCode
 	}
-	for a.cards.Load() == 0 { // until the failure is forgotten, and who asks for the card gives up
+	for a.cards.Load() == 0 { // until the failure is forgotten, and the fetching call gives up
 		if status := get(100 * time.Millisecond); status != http.StatusBadGateway && status != 0 {
 			t.Fatalf("status %d without a card", status)
 		}

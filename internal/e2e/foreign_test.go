@@ -46,7 +46,7 @@ func TestSEP16_ForeignIssuersOnlyWhenPinned(t *testing.T) {
 		if refused.reason() == "" {
 			t.Errorf("accepted at an agent for which nothing is pinned: %s", refused.Raw)
 		}
-		// Nobody has verified it, and yet the record says who was claimed.
+		// The claim is not verified, and yet the record has the claimed name.
 		who := "unverified:key:" + c.key.Public().Thumbprint()
 		if record := string(w.operator("GET", "/v1/records/"+refused.Header.Get("Powerbox-Decision"), nil)); !strings.Contains(record, who) {
 			t.Errorf("the record does not have %s: %s", who, record)

@@ -160,7 +160,7 @@ func tryATK24StreamsAreCutWhileNothingFlows(t *testing.T) {
 		w.run("revoke", c.ID)
 		stream.cut("revoked")
 	}
-	// What was stopped, by whom and why is on record, like every denial.
+	// Each stopped call is on record with its operator and reason, like every denial.
 	frozen := 0
 	for _, r := range w.records("limit=1000") {
 		if r.Action == "operator.freeze" {
@@ -187,8 +187,8 @@ func TestATK24_FreezeIsInForceInObserve(t *testing.T) {
 	w.open("documents", streaming(), nil)
 }
 
-// TestATK24_StreamsEndWithTheSession: what was allowed by a caller's scope, or by its
-// role, without a capability, ends when its session does.
+// TestATK24_StreamsEndWithTheSession: a stream allowed by a caller's scope or role,
+// without a capability, ends with the caller's session.
 func TestATK24_StreamsEndWithTheSession(t *testing.T) {
 	const callers = `  providers:
     - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json, principal: 'idp:{sub}'}

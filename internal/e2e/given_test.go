@@ -9,8 +9,9 @@ import (
 )
 
 // TestATK85_ApprovalsCanBeTakenBack approves requests for capabilities and a held call,
-// and takes the approvals back: on the page, in a shell, and with the command line. What
-// was issued ends, what was not issued stays so, and a call that was made stays made.
+// and takes the approvals back: on the page, in a shell, and with the command line.
+// Issued capabilities end, pending ones are never issued, and a call that was made stays
+// made.
 func TestATK85_ApprovalsCanBeTakenBack(t *testing.T) {
 	onStores(t, tryATK85ApprovalsCanBeTakenBack)
 }

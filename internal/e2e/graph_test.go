@@ -145,7 +145,7 @@ func TestGATE12_Fleet(t *testing.T) {
 			if file.Scopes[name(i)] == nil {
 				file.Scopes[name(i)] = map[string][]string{}
 			}
-			if to != 100 { // nobody may have anything done by agent 100
+			if to != 100 { // no agent may call agent 100
 				file.Scopes[name(i)][name(to)] = []string{name(to) + ".read"}
 			}
 		}
@@ -197,7 +197,7 @@ func TestGATE13_Declarations(t *testing.T) {
 	}
 }
 
-// TestGATE14_Checklist: the five questions, each with what is missing.
+// TestGATE14_Checklist: the five questions, each with the missing parts.
 func TestGATE14_Checklist(t *testing.T) {
 	file := put(t, "delegation.yaml", []byte(delegation))
 	out := answers(t, "GATE-14", 4, []string{"graph", "checklist", file}, "[x] every agent declares its surface", "[x] every orchestrator declares a scope", "[x] the gate is in place", "[x] a refusal is an explicit failure", "delegation.yaml is not under version control")

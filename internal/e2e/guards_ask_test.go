@@ -16,8 +16,8 @@ import (
 	"github.com/powerbox-project/powerbox/holder/guard"
 )
 
-// askingGuards is a server where a person has to approve what refunds pays and what is
-// written to records.
+// askingGuards is a server where a person must approve payments by refunds and writes
+// to records.
 func askingGuards(t *testing.T) *town {
 	t.Helper()
 	w := &town{t: t, dir: t.TempDir()}
@@ -144,7 +144,7 @@ func TestGATE3_AGuardAsksAPerson(t *testing.T) {
 	refused("an approved attempt of a frozen agent", pays("40"), "frozen")
 }
 
-// GATE-3: people are not asked about what is not allowed anyway.
+// GATE-3: people are not asked about calls that are denied anyway.
 func TestGATE3_AGuardAsksOnlyWhatIsMissing(t *testing.T) {
 	w := askingGuards(t)
 	body := strings.Replace(pays("10"), `"id":"triage"`, `"id":"refunds"`, 1) // which has no scope at itself
@@ -181,7 +181,7 @@ func TestGATE3_AGuardAsksTheUser(t *testing.T) {
 	}
 }
 
-// GATE-3: the clients in Go and Python wait for the person, and run what was approved once.
+// GATE-3: the clients in Go and Python wait for the person, and run an approved call once.
 func TestGATE3_ClientsWaitForAPerson(t *testing.T) {
 	w := askingGuards(t)
 	g := w.gate()

@@ -176,8 +176,8 @@ func talk(t *testing.T, cc *grpc.ClientConn, method string, messages ...string) 
 	return answers, nil
 }
 
-// Calls of gRPC in and out are asked about: what is refused reaches no method, with
-// its reasons in the status, and every attempt is on record with its outcome.
+// Calls of gRPC in and out are asked about: a refused call reaches no method and
+// has its reasons in the status, and every attempt is on record with its outcome.
 func TestGATE6_CallsOfGRPC(t *testing.T) {
 	for _, side := range []string{"server", "client"} {
 		t.Run(side, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestGATE6_CallsOfGRPC(t *testing.T) {
 					statuses[r.Decision+" "+r.Status]++
 				}
 				// Read 2, Follow 1, Talk 3 and 2, of which one file is not there and one stream is
-				// given up; three denials, one that nobody was asked about.
+				// given up; three denials, and one call without a question.
 				return statuses["ALLOW PENDING"] == 8 && statuses["ALLOW ACHIEVED"] == 6 && statuses["ALLOW FAILED"] == 2 && statuses["DENY "] == 3
 			})
 		})

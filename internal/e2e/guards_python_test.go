@@ -8,7 +8,7 @@ import (
 )
 
 // Functions of Swarm, hand-offs of the Agents SDK and tools in Python, by the one
-// file that has no dependencies: what is outside the scope raises (GATE-8), is on
+// file that has no dependencies: a call outside the scope raises (GATE-8), is on
 // record (GATE-10), and never runs.
 func TestGATE8_PythonFunctions(t *testing.T) {
 	w := guardTown(t, "scoped")

@@ -291,7 +291,7 @@ func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
 			t.Errorf("%s: on record %+v", name, r)
 		}
 	}
-	// ATK-27: which of two spellings the program takes nobody here knows.
+	// ATK-27: the guard does not know which of two spellings the program accepts.
 	twice := attempt("triage", "files", "read_file", `"arguments":{"path":"/a","more":{"Path":"/b"}}`)
 	if got := w.asks("evaluation", guardToken, twice); got.status != http.StatusOK {
 		t.Errorf("names of different objects: %d %s", got.status, got.raw)

@@ -59,8 +59,9 @@ func readIncident(t *testing.T, text string) (out incidentOf) {
 	return out
 }
 
-// TestEXT28_IncidentOfAnAgent looks into the planner: what it touched, what others
-// did for it, what is live, and the commands that stop it, which are then given.
+// TestEXT28_IncidentOfAnAgent looks into the planner: the resources it touched,
+// the actions of others for it, its live capabilities, and the commands that stop
+// it. The test then runs those commands.
 func TestEXT28_IncidentOfAnAgent(t *testing.T) {
 	w := investigate(t)
 	bundle := filepath.Join(t.TempDir(), "incident.jsonl")

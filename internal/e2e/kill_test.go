@@ -73,7 +73,7 @@ type answered struct {
 	ids    []string
 }
 
-// call makes a call and notes what is answered, if anything is.
+// call makes a call and notes the answer, if there is one.
 func (a *answered) call(ctx context.Context, url string) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data("search_documents", nil)))
 	if err != nil {

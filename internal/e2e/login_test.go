@@ -103,8 +103,8 @@ func TestAAPA6_LoginAtAnOpenIDProvider(t *testing.T) {
 	}
 }
 
-// TestAAPA6_LoginThatIsNotFresh approves with a login that is older than what is
-// fresh: that asks for another, and denying does not.
+// TestAAPA6_LoginThatIsNotFresh approves with a login that is no longer fresh:
+// approving requires a new login, and denying does not.
 func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
 	b := behindProvider(t, "  fresh: 1s\n")
 	host := b.host()
@@ -127,7 +127,7 @@ func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
 	}
 }
 
-// TestATK47_LoginOfOthers brings the callback of a login what is not of that
+// TestATK47_LoginOfOthers sends the callback of a login values of another
 // login: no cookie, another state, another's code, a code twice.
 func TestATK47_LoginOfOthers(t *testing.T) {
 	b := behindProvider(t, "")

@@ -42,7 +42,7 @@ func TestGATE9_ToolsOfAnMCPServer(t *testing.T) {
 	denied(t, alice.call("documents", "a2a/skill/invoke", map[string]any{"skill": "unmapped_skill", "arguments": map[string]any{}, "capabilityId": c.ID}), "skill_unmapped")
 	denied(t, alice.call("documents", "tools/call", map[string]any{"name": "retrieve_document", "arguments": args, "Arguments": map[string]any{}}), "params")
 
-	// ATK-22: the server gets what was decided on, written again.
+	// ATK-22: the server gets the decided request, written again.
 	odd := `{ "params":{"_meta":{"n":9007199254740993,"f":false},"arguments":{"query":"\u0061" },"name":"search_documents"},"method":"tools/call" ,"id":7,"jsonrpc":"2.0"}`
 	if a := alice.raw(c.ID, odd); a.Error != nil {
 		t.Errorf("%s", a.Raw)
@@ -108,8 +108,8 @@ func (c *caller) raw(capability string, body string, header ...string) answer {
 	return c.w.post(url, []byte(body), h)
 }
 
-// What readers read differently, and what is not one message, is refused before it
-// is decided, and nothing of it reaches the server.
+// A body that readers read differently, or that is not one message, is refused
+// before the decision. None of it reaches the server.
 func TestATK27_MessagesOfMCPAreReadOneWay(t *testing.T) {
 	w := start(t, options{on: wire{overMCP, "2025-11-25"}})
 	alice := w.caller(aliceToken)
@@ -312,7 +312,7 @@ func TestGATE9_SessionsOfAnMCPServer(t *testing.T) {
 	}
 }
 
-// In observe nobody sees the gateway, and what would be denied is on record.
+// In observe callers do not notice the gateway, and the calls that it would deny are on record.
 func TestGATE9_MCPInObserve(t *testing.T) {
 	upstream := sessions(t)
 	w := start(t, options{on: wire{overMCP, "2025-11-25"}, upstream: upstream, mode: "observe"})

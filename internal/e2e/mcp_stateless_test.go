@@ -63,8 +63,8 @@ func (c *caller) stateless26(capability, method, params, subject string, header 
 }
 
 // TestGATE9_StatelessRequests has a client and a server of the SDK, unchanged, speak
-// revision 2026-07-28 through the gateway: every request is decided on by itself, lists
-// are cut, and what the server asks does not get through.
+// revision 2026-07-28 through the gateway: the gateway decides every request alone,
+// cuts lists, and blocks requests of the server.
 func TestGATE9_StatelessRequests(t *testing.T) {
 	_, upstream := stateless(t)
 	w := start(t, options{on: wire{overMCP, "2025-11-25"}, upstream: upstream, agent: "    mcp: {methods: {resources/read: documents:read/search}}\n"})

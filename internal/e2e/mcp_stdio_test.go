@@ -73,7 +73,7 @@ func TestGATE9_ServersByTheirStandardInput(t *testing.T) {
 		}
 	}
 
-	// Another session is another process, and nobody else's.
+	// Another session is another process, for its caller alone.
 	other := connectIn(t, "2025-11-25", w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, &asked)
 	if theirs := toolSaid(t, other, "search_documents", map[string]any{}); pidOf(t, theirs) == pidOf(t, said) {
 		t.Errorf("GATE-9 two sessions in one process: %s", theirs)

@@ -64,7 +64,7 @@ func TestEXT2_RolesAndAttributes(t *testing.T) {
 				return w.callAs("dave-session-token", data("unmapped_skill", map[string]any{}))
 			}},
 		)
-		// What was begun by role is the user's, and nobody else's.
+		// A task that was begun by role belongs to its user alone.
 		dave := w.caller("dave-session-token")
 		var begun struct{ Task struct{ ID string } }
 		if a := dave.sends("documents", text("SendMessage", "task open")); json.Unmarshal(a.Result, &begun) != nil || begun.Task.ID == "" {

@@ -10,8 +10,8 @@ import (
 )
 
 // TestSEP18_ModesOfCallersAndGrants has one agent in several modes: the first
-// rule that is about a call counts, what an operator sets goes over all of them,
-// and nobody gets a weaker mode by words beside a skill or by another name.
+// rule that matches a call counts, and an operator's mode overrides all rules.
+// Callers cannot get a weaker mode by words beside a skill or by another name.
 func TestSEP18_ModesOfCallersAndGrants(t *testing.T) {
 	trial, strict := newKey(t), newKey(t)
 	w := start(t, options{

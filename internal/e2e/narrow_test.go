@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// keep narrows a chain offline to what is kept of its tools, for the same key.
+// keep narrows a chain offline to some of its tools, for the same key.
 func (c *caller) keep(chain []string, keep func(powerbox.Clause) (powerbox.Clause, bool)) []string {
 	c.w.t.Helper()
 	return c.keepFor(c.key.Public(), chain, keep)
@@ -45,8 +45,8 @@ func (c *caller) keepFor(holder token.PublicKey, chain []string, keep func(power
 }
 
 // TestSEP12_NarrowedHandlesStayNarrowed narrows a capability to one handle and
-// then drops every operation that takes one. What is left must not show the
-// other resource to the agent behind.
+// then drops every operation that takes one. The rest must not show the other
+// resource to the agent behind.
 func TestSEP12_NarrowedHandlesStayNarrowed(t *testing.T) {
 	w := start(t, options{})
 	alice := w.caller(aliceToken)

@@ -16,8 +16,8 @@ import (
 func (n *nodes) on(node int) { n.client, n.grpc = n.at(node), n.each[node].grpc }
 
 // TestNodesAnswerForEachOther goes through a request, an approval and a call, each step
-// at another node of one database, and tries at the other node what was used up at the
-// first.
+// at another node of one database, and tries to use again at the other node what the
+// first node has used up.
 func TestNodesAnswerForEachOther(t *testing.T) {
 	n := startNodes(t, 2, options{mail: ", approval: true"})
 	w := n.town
@@ -169,8 +169,8 @@ func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
 	}
 }
 
-// TestEXT16_AStreamIsCutByAnotherNode: what is revoked at one node cuts at once the
-// streams that another one serves under it.
+// TestEXT16_AStreamIsCutByAnotherNode: a revocation at one node cuts at once the
+// streams that another node serves under the capability.
 func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
 	agent := newRawAgent(t)
 	agent.quiet()

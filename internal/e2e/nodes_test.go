@@ -169,8 +169,8 @@ func (n *nodes) verified(node int) (bundle []byte, report evidence.Report) {
 }
 
 // TestEXT27_ANodeIsKilledWhileManyAppend kills one of two nodes on one database, again
-// and again, while 32 clients call whichever answers. What was answered is in the log,
-// which verifies at the other node.
+// and again, while 32 clients call the node that answers. Every answered call is in
+// the log, which verifies at the other node.
 func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
 	const clients, kills = 32, 3
 	n := startNodes(t, 2, options{extra: "defaults: {request_rate: 0}\n"})
@@ -196,7 +196,7 @@ func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
 			t.Fatal(err)
 		}
 		victim.gone()
-		enough((round+1)*150 + 75) // the other one goes on alone
+		enough((round+1)*150 + 75) // the other one continues alone
 		victim.bootAt()
 	}
 	enough(kills*150 + 150)

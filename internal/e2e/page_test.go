@@ -19,8 +19,8 @@ type listed struct {
 }
 
 // TestATK18_PagesOfTasks lists tasks page by page where those of others stand in
-// between: each caller gets its own, no empty page but the last, and a token of a
-// page is of use to nobody else.
+// between: each caller gets its own, no empty page but the last, and only its
+// caller can use the token of a page.
 func TestATK18_PagesOfTasks(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		if on == (wire{"JSON-RPC", "0.3"}) {

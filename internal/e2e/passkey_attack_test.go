@@ -22,7 +22,7 @@ func TestATK47_APasskeyAddsAPasskey(t *testing.T) {
 	if got := w.js(post + `("/passkeys/remove", {passkey: document.querySelector("input[name=passkey]").value})`); got != "403" {
 		t.Errorf("ATK-47 the passkey taken out by the login alone: HTTP %s; want 403", got)
 	}
-	// What was signed for adding takes nothing out.
+	// A signature for adding a key removes none.
 	const crossed = `(async () => {
 		const options = await (await fetch("/passkeys/confirm/challenge", {method: "POST", body: new FormData()})).json();
 		const made = await navigator.credentials.get({publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options.publicKey)});

@@ -101,7 +101,7 @@ func tryEXT24PeriodsHoldTogether(t *testing.T) {
 	if out, code := w.cli("evidence", "export", "--period", "1"); code == 0 || !strings.Contains(out, "archived") {
 		t.Errorf("a period that is elsewhere: %s", out)
 	}
-	w.again(func() {}) // chains go on from what is not there
+	w.again(func() {}) // chains continue from records that are not there
 	alice = w.caller(aliceToken)
 	alice.saying("four")
 	w.run("evidence", "export", "--out", at("later"))
@@ -154,7 +154,7 @@ func tryEXT24PeriodsHoldTogether(t *testing.T) {
 	}
 }
 
-// What is kept beside records goes before them, and what scores count stays.
+// Data kept beside records is deleted before them, and data that scores count stays.
 func TestEXT26_WhatIsNotArchived(t *testing.T) {
 	w := start(t, options{agent: keepArguments})
 	w.caller(aliceToken).saying("canary")

@@ -66,8 +66,8 @@ func asks(c *caller, grant string) answer {
 	return c.call("documents", "a2a/capabilities/request", map[string]any{"grants": []string{grant}, "purpose": "Try"})
 }
 
-// TestPolicyDiff replays what is on record under policies that are not in force.
-// What it says of calls is what becomes of the same calls once they are.
+// TestPolicyDiff replays the records under policies that are not in force. Its
+// results equal the decisions on the same calls once the policies are in force.
 func TestPolicyDiff(t *testing.T) {
 	w := start(t, options{extra: "evidence: {arguments: full}", dev: "    - {name: carol, token: carol-session-token, roles: [reader]}\n"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)

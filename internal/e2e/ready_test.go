@@ -144,7 +144,7 @@ func TestATK76_ALockedTable(t *testing.T) {
 	}
 }
 
-// The disk of a remote gateway is full: nobody has called yet, and /readyz says so.
+// The disk of a remote gateway is full: before the first call /readyz says so.
 func TestATK76_AFullSpool(t *testing.T) {
 	w, all := startRemote(t, 1, options{})
 	base := "http://" + all[0].address

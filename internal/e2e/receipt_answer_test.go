@@ -14,7 +14,7 @@ import (
 )
 
 // receiptIn cuts the receipt of the decision out of an answer, or of the events of a stream,
-// and returns what is left.
+// and returns the rest.
 func receiptIn(t *testing.T, raw string) (receipt, rest string) {
 	t.Helper()
 	return memberIn(t, raw, a2a.MemberReceipt)

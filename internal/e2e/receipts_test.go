@@ -21,8 +21,8 @@ func (w *town) receipt(id string) receipt {
 	return receipt{w.run("evidence", "show", id), w.run("evidence", "proof", id)}
 }
 
-// Parts of receipts that are good by themselves prove nothing that they do not
-// say: another record, another place, another log, another witness.
+// Parts of receipts that are valid alone prove nothing that they do not say:
+// another record, another place, another log, another witness.
 func TestATK45_AReceiptProvesWhatItSays(t *testing.T) { onStores(t, tryATK45AReceiptProvesWhatItSays) }
 
 func tryATK45AReceiptProvesWhatItSays(t *testing.T) {

@@ -160,7 +160,7 @@ func TestEXT33_TheKeyEndpointListsRecorders(t *testing.T) {
 		kept, list = w.recorders("documents")
 		return slices.ContainsFunc(list.Chains, func(c evidence.ListedChain) bool { return c.Recorder == gateway && c.AgentID == "documents" })
 	})
-	// A bundle without that chain, whose log is whole by itself.
+	// A bundle without that chain, whose log is complete without it.
 	before.has("recorders.json", kept)
 	if got := before.audits("--recorders", "recorders.json"); !slices.Equal(got.caught(), []string{"tampered", "missing_chain"}) {
 		t.Errorf("a chain is left out: %v", got.caught())

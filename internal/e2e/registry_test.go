@@ -217,7 +217,7 @@ func (w *town) declined(t *testing.T, path string, body any) int {
 	return status
 }
 
-// declines is declined with what is said.
+// declines returns the refusal of a request: its status and text.
 func (w *town) declines(t *testing.T, path string, body any) (int, string) {
 	t.Helper()
 	data, _ := json.Marshal(body)

@@ -183,7 +183,7 @@ func (w *town) posted(t *testing.T, set answer, decision string) recorded {
 }
 
 // TestATK17_RelayInline asks for events in the message that begins a task, whose
-// id nobody knows yet.
+// id is not known yet.
 func TestATK17_RelayInline(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w, alice, held := relaying(t, on, relayHere)

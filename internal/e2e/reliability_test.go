@@ -9,11 +9,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/reliability"
 )
 
-// TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a
-// synchronous standby, and a remote gateway, under load, once in each way: what was
-// acknowledged is there afterwards, what was revoked is refused everywhere, what was
-// not is allowed, and the log continues from what it was. docs/assurance/reliability.md has it ten
-// times each, and more.
+// TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a synchronous
+// standby, and a remote gateway, under load, once in each way. Afterwards acknowledged records
+// are there, revoked capabilities are refused everywhere, others are allowed, and the log
+// continues from its old state. docs/assurance/reliability.md has the results of ten runs
+// each, and more.
 func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
 	ctx := t.Context()
 	w, err := reliability.NewTown(ctx, reliability.Config{

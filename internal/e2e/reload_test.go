@@ -194,8 +194,8 @@ func tryUpstreamTLS(t *testing.T, on wire) {
 	allowed(t, call())
 }
 
-// TestUpstreamTLSIsNotLeft: neither a certificate of nobody, nor a card that
-// names a URL without TLS, gets a call.
+// TestUpstreamTLSIsNotLeft: neither an agent with an untrusted certificate,
+// nor a card that names a URL without TLS, gets a call.
 func TestUpstreamTLSIsNotLeft(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	_, _, server := ca.issue(x509.ExtKeyUsageServerAuth)

@@ -40,15 +40,15 @@ func TestATK83_ProofsOutliveACleanRestart(t *testing.T) {
 	body, used, unused := twoProofs(t, w, alice)
 	w.again(func() {})
 	afterCleanRestart(t, w, body, used, unused)
-	w.again(func() {}) // what was used before the first restart is known after the second
+	w.again(func() {}) // proofs used before the first restart are known after the second
 	if a := w.post(w.agentURL("documents"), body, used.Clone()); a.reason() != "proof_replayed" {
 		t.Errorf("a used proof after two restarts: %s", a.Raw)
 	}
 }
 
-// TestATK83_ProofsAfterAKill kills the server: nobody knows which proofs were used, so
-// that all from before are refused with a reason of their own, on which nothing was
-// executed.
+// TestATK83_ProofsAfterAKill kills the server: the used proofs are then unknown. So
+// all proofs from before are refused with a reason of their own, and nothing is
+// executed for them.
 func TestATK83_ProofsAfterAKill(t *testing.T) {
 	aboutTheFile(t)
 	w := start(t, options{})

@@ -85,9 +85,9 @@ func (w *town) holds(chain []string) string {
 	return file
 }
 
-// TestEXT15_ALinkAndAllAfterIt: what was derived offline, and never seen, is
-// revoked by showing its chain, by the one who made it or holds it, by the user or
-// an operator; it ends with all that descends from it, and nothing before it.
+// TestEXT15_ALinkAndAllAfterIt: a link that was derived offline, and never seen,
+// is revoked by showing its chain. Its maker, its holder, the user or an operator
+// can do so. The link ends with all its descendants, and the links before it stay.
 func TestEXT15_ALinkAndAllAfterIt(t *testing.T) { onStores(t, tryEXT15ALinkAndAllAfterIt) }
 
 func tryEXT15ALinkAndAllAfterIt(t *testing.T) {
@@ -138,7 +138,7 @@ func tryEXT15ALinkAndAllAfterIt(t *testing.T) {
 		}
 		allowed(t, under(b, first))
 		allowed(t, under(c, second))
-		// Nobody revokes what is before or beside it.
+		// No holder revokes links before or beside its own.
 		for what, a := range map[string]answer{
 			"a descendant":               show(c, first, nil),
 			"a stranger":                 show(mallory, first, nil),
@@ -169,8 +169,8 @@ func tryEXT15ALinkAndAllAfterIt(t *testing.T) {
 func (c *caller) withKey() *caller { return &caller{c.w, c.key, ""} }
 
 // TestEXT15_Bulk ends everything of an issuer, a holder, a delegator and a user
-// in one event each, whatever its number; what is issued afterwards is good, and
-// what is of someone else stays.
+// in one event each, regardless of their number. Capabilities issued afterwards
+// are valid, and those of others stay.
 func TestEXT15_Bulk(t *testing.T) { onStores(t, tryEXT15Bulk) }
 
 func tryEXT15Bulk(t *testing.T) {
@@ -201,7 +201,7 @@ func tryEXT15Bulk(t *testing.T) {
 			return by.present("documents", data("search_documents", nil), proven{chain: chain, operation: opSearch})
 		}
 		var root, theirs granted
-		// What is issued in the second of an event before is meant by it, too.
+		// An event also covers capabilities issued earlier in the same second.
 		eventually(t, atOnce, func() string { return name + ": what is issued afterwards is revoked" }, func() bool {
 			root, theirs = alice.reports(), bob.reports()
 			return under(alice, root.Token).Error == nil && under(bob, theirs.Token).Error == nil
@@ -243,7 +243,7 @@ func tryEXT15Bulk(t *testing.T) {
 			t.Errorf("%s: a second dry run lists %v", name, left)
 		}
 	}
-	// It stays over a restart, and nothing that nobody has is revoked.
+	// It stays over a restart, and an unknown capability cannot be revoked.
 	alice := w.settled(aliceToken)
 	root := alice.reports()
 	w.run("revoke", "--for", "user:alice")

@@ -163,7 +163,7 @@ func rotated(all []recorded, want int) bool {
 }
 
 // TestEXT34_AtAGatewayApart: remote gateways continue with old chains and learn of the
-// new key by themselves.
+// new key automatically.
 func TestEXT34_AtAGatewayApart(t *testing.T) {
 	w, all := startRemote(t, 1, options{})
 	alice := w.caller(aliceToken)

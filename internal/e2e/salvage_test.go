@@ -122,9 +122,10 @@ func lostRecords(t *testing.T, bundle string) (n int64) {
 	return n
 }
 
-// TestATK74_DamagedJournalOfTheStore damages records that the store has not taken in.
-// The server does not start and says what to do; after a salvage all others are there,
-// and the loss is on record: none where the store had taken in what is damaged.
+// TestATK74_DamagedJournalOfTheStore damages records in the journal of the store.
+// The server does not start and says how to repair it. After a salvage all others
+// are there, and the loss is on record: none if the store already had the damaged
+// records.
 func TestATK74_DamagedJournalOfTheStore(t *testing.T) {
 	aboutTheFile(t)
 	for how, change := range map[string]func([]byte, int){

@@ -92,7 +92,7 @@ func TestEXT1_ParamsOfTheCard(t *testing.T) {
 			t.Fatal(err)
 		}
 		command := []string{"config", "check", "-c", file}
-		if says == scopeSearch { // what is offered is looked at when the server starts
+		if says == scopeSearch { // the server checks the offered scopes when it starts
 			command = []string{"serve", "-c", file, "--dev"}
 		}
 		out, err := exec.CommandContext(t.Context(), binary, command...).CombinedOutput()

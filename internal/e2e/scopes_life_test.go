@@ -44,7 +44,7 @@ func (w *town) must(args ...string) string {
 
 // TestEXT13_FromIssueToCallByCommands does the whole life with the program alone:
 // keys, a scope token, a link made offline (EXT-8), its verification from files
-// with the result of EXT-11, the call of the delegate, and what is refused on the
+// with the result of EXT-11, the call of the delegate, and the refusals on the
 // way.
 func TestEXT13_FromIssueToCallByCommands(t *testing.T) {
 	w := start(t, options{})
@@ -225,8 +225,8 @@ func TestEXT6_LinksOfEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// TestSEP8_ExpiresHoldsWhatWasAsked: times are whole seconds on the wire, and what is
-// asked for how long is not cut by them.
+// TestSEP8_ExpiresHoldsWhatWasAsked: times are whole seconds on the wire, and
+// rounding does not shorten the requested lifetime.
 func TestSEP8_ExpiresHoldsWhatWasAsked(t *testing.T) {
 	w := start(t, options{})
 	w.must("keys", "new", "alice.jwk")

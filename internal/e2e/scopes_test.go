@@ -377,8 +377,8 @@ func TestEXT15_BulkOfLinks(t *testing.T) {
 	})
 }
 
-// TestEXT39_LongestLife shortens the longest accepted life: what was issued
-// before for longer is refused.
+// TestEXT39_LongestLife shortens the longest accepted life: capabilities
+// issued before with a longer life are refused.
 func TestEXT39_LongestLife(t *testing.T) {
 	s := newScopeTown(t, options{issuer: "  maximum_lifetime: 20m"})
 	allowed(t, s.alice.sends("documents", s.search()))

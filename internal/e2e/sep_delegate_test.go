@@ -304,7 +304,7 @@ func trySEP22CapabilityIsForItsTask(t *testing.T, on wire) {
 		t.Errorf("SEP-22 a new task: %s", a.Raw)
 	}
 	allowed(t, alice.under([]string{child.Token}, handle))
-	allowed(t, about(whole, task, "finish it")) // the agent completes the task, whoever asked it to
+	allowed(t, about(whole, task, "finish it")) // the agent completes the task, for every caller
 	for name, held := range map[string]granted{"SEP-22 after the end": c, "SEP-22 a child, after the end": child} {
 		if a := alice.under([]string{held.Token}, handle); a.reason() != "revoked" {
 			t.Errorf("%s: %s", name, a.Raw)

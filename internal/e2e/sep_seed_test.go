@@ -65,8 +65,8 @@ func seedTown(t *testing.T) *town {
 	return w
 }
 
-// Every example goes through the binary with its own values. What cannot stay
-// is the time, which has passed, and the ids, which nobody can choose.
+// Every example goes through the binary with its own values. Only the times,
+// which have passed, and the ids, which the server chooses, are replaced.
 func TestSEP28_SeedExamples(t *testing.T) {
 	w := seedTown(t)
 	alice := w.caller(aliceToken)

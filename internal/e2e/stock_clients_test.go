@@ -239,8 +239,8 @@ var conversation = [][]string{
 	{"stream", "hello"},
 }
 
-// alike is seen, with what a client of gRPC says in another way each time made
-// equal: how long it still waits, and, on Go, the order of what is in a map.
+// alike returns seen without the values that a gRPC client changes with every
+// call: its remaining time, and, on Go, the order of a map.
 func alike(t *testing.T, on wire, client string, agent *stock, printed []string, base string) exchanged {
 	t.Helper()
 	if on.binding != overGRPC {

@@ -292,7 +292,7 @@ var taskID = regexp.MustCompile(`"(?:id|taskId)": "([0-9a-f-]{36})"`)
 type exchanged struct {
 	Printed []string            // by the client
 	Bodies  []string            // as the agent received them
-	Headers []map[string]string // as the agent received them, but for those of each connection
+	Headers []map[string]string // as the agent received them, except those of each connection
 }
 
 // seen collects an exchange with what differs in every run made equal: the base

@@ -24,7 +24,7 @@ func takes(on wire) []take {
 	}
 }
 
-// strange are headers that nobody between has to know.
+// strange are headers that proxies in between need not know.
 func strange(on wire, kind string) http.Header {
 	version := on.version
 	if version == "" {

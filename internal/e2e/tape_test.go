@@ -366,7 +366,7 @@ func announced(t *testing.T, got passed) {
 	}
 }
 
-// taping returns where takes go to, and what is sent with each.
+// taping returns the URL to which takes go, and a function for the headers of each.
 func (w *town) taping(on wire, how string) (through string, prove func(take) http.Header) {
 	w.t.Helper()
 	through, address := w.agentURL("documents"), w.grpc["documents"]

@@ -39,8 +39,8 @@ func metrics(t *testing.T, address string) map[string]string {
 	return out
 }
 
-// becomes waits until something holds. What is counted is counted when a call
-// is over, which its caller may see a moment before.
+// becomes waits until something holds. The counters change when a call is
+// over, a moment after its caller may see that.
 func becomes(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -201,8 +201,8 @@ const (
 	parentSpan  = "b7ad6b7169203331"
 )
 
-// TestTheLogIsJSON: what libraries say by themselves are lines like ours, here of traces that nobody
-// takes.
+// TestTheLogIsJSON: messages of libraries are lines like ours, here about traces that no
+// collector accepts.
 func TestTheLogIsJSON(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:"+freePort(t))
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")

@@ -144,7 +144,7 @@ func (n *numbering) say(req *a2a.SendMessageRequest) (*a2a.Task, error) {
 
 // says puts words into the state of a task. It is called with the lock.
 func (one *numbered) says(words string) {
-	task := *one.task // what was answered before stays as it was
+	task := *one.task // earlier answers stay unchanged
 	if m := task.Status.Message; m != nil {
 		words = m.Parts[0].Text() + "; " + words
 	}

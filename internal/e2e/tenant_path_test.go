@@ -64,8 +64,8 @@ func TestATK18_TenantsBesideThePath(t *testing.T) {
 }
 
 // TestATK18_MethodsWithoutATenant calls methods that only configuration knows, in which
-// nothing says the tenant by its name: whose the tasks of the answer are, in which one,
-// nobody knows, so that bob does not have alice's task of that number.
+// no member names the tenant. The owner and tenant of the tasks in the answer are
+// unknown, so bob does not get alice's task of that number.
 func TestATK18_MethodsWithoutATenant(t *testing.T) {
 	w := start(t, options{mode: "prefer", numbering: true, agent: "    enforces: context\n    unknown_methods: [acme/ask, POST /t1/ask]\n    headers: [Asks]"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
@@ -287,7 +287,7 @@ func TestATK18_TenantsThatAreDropped(t *testing.T) {
 					t.Errorf("ATK-18 after %s the other's task is %s", name, a.Raw)
 				}
 			}
-			// What is read, and what is nobody else's beside tenants, is not concerned.
+			// Reads, and tasks whose number no other caller has, are not affected.
 			if a := alice.inTenant(hers, "t1", "a2a.task.read", map[string]any{"task": task}, rpc("GetTask", map[string]any{"id": task})); a.Error != nil {
 				t.Errorf("ATK-18 reading: %s", a.Raw)
 			}

@@ -127,9 +127,9 @@ func TestATK18_InterfacesOfTenants(t *testing.T) {
 	}
 }
 
-// TestATK18_WhatCannotBeReadBindsNothing has a call in a tenant pass in observe that
-// cannot be read: whose the tasks of its answer are, in which tenant, nobody knows, so
-// that bob does not have alice's task of that number in none.
+// TestATK18_WhatCannotBeReadBindsNothing has an unreadable call in a tenant pass in
+// observe. The owner and tenant of the tasks in its answer are unknown, so bob does
+// not get alice's task of that number without a tenant.
 func TestATK18_WhatCannotBeReadBindsNothing(t *testing.T) {
 	w := start(t, options{mode: "observe", numbering: true, agent: "    enforces: context"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)
@@ -166,8 +166,8 @@ func hasTenants(card *a2a.AgentCard) {
 }
 
 // TestATK18_ContextsOfTenants has callers choose contexts: in a tenant only where the
-// agent says that it has some, or another party's context would be one's own by a
-// tenant that nobody reads.
+// agent says that it has some, or a caller could take another party's context through
+// a tenant that the agent ignores.
 func TestATK18_ContextsOfTenants(t *testing.T) {
 	says := func(c *caller, held granted, tenant, context string) answer {
 		return c.inTenant(held, tenant, opMessage, map[string]any{"context": context}, about("SendMessage", map[string]any{"contextId": context}))

@@ -199,7 +199,7 @@ func (s *stock) got() []received {
 // echo answers a message whose text begins with "task" with a task, and every
 // other with a message.
 type echo struct {
-	done <-chan struct{} // until then, what is asked for with the query "hang" goes on
+	done <-chan struct{} // until then, calls with the query "hang" continue
 }
 
 func (e echo) Execute(_ context.Context, x *a2asrv.ExecutorContext) iter.Seq2[a2a.Event, error] {
@@ -244,7 +244,7 @@ func (p *proofs) keep(proof string, again func(method, url string) string) {
 	}
 }
 
-// moved is the proof for another URL, or as it was where nobody here made it.
+// moved is the proof for another URL, or the unchanged proof if this town did not make it.
 func (p *proofs) moved(proof, method, url string) string {
 	if p == nil {
 		return proof
@@ -445,9 +445,9 @@ func (w *town) write(name, text string) {
 	}
 }
 
-// A program's port is below those that the system gives to anyone who asks for any,
-// or a connection of another test has it before the program does; and none of those
-// that examples/premises takes, whose tests run beside these.
+// A program's port is below those that the system hands out, or a connection of
+// another test could take it before the program does. It is none of the ports of
+// examples/premises, whose tests run beside these.
 const firstPort, lastPort = 15000, 24000
 
 // handedOut are the ports that a test of this process has.

@@ -58,7 +58,7 @@ func TestATK52_AScoreIsNobodysToRaise(t *testing.T) {
 }
 
 // TestATK52_AScoreIsNobodysToLower has a caller try to lower another's: by bad
-// input, by what is denied, by leaving in the middle of a stream.
+// input, by denied calls, by leaving in the middle of a stream.
 func TestATK52_AScoreIsNobodysToLower(t *testing.T) {
 	w := trusting(t, options{})
 	alice := w.caller(aliceToken)

@@ -68,7 +68,7 @@ func (c *caller) mailGrant() granted {
 	return c.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Write to somebody"})[0]
 }
 
-// failing is how an agent fails by itself.
+// failing answers like an agent that fails by its own fault.
 func failing(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"it broke"}}`)

@@ -67,10 +67,10 @@ func attempts(t *testing.T, bundle string) (out []attempted) {
 	return out
 }
 
-// TestEXT32_PossessionAndUse has what was granted and what was exercised told
-// apart: in each record, and per holder and operation over a period. What --narrow
-// prints is applied, and everything that was used continues under it, while what was
-// granted and not used does not.
+// TestEXT32_PossessionAndUse tells granted rights from exercised ones: in each
+// record, and per holder and operation over a period. The test applies the output of
+// --narrow. Used rights continue under it, and rights that were granted and not used
+// end.
 func TestEXT32_PossessionAndUse(t *testing.T) {
 	key := newKey(t)
 	w := start(t, options{extra: named(t, map[string]*token.PrivateKey{"planner": key})})

@@ -400,7 +400,7 @@ func (w *town) send(r request, header http.Header) *http.Response {
 	return res
 }
 
-// read reads an answer, or what is still to come of it, to its end.
+// read reads an answer, or the rest of it, to its end.
 func (w *town) read(r request, res *http.Response) answer {
 	w.t.Helper()
 	raw, err := io.ReadAll(res.Body)

@@ -205,7 +205,7 @@ func TestEXT35_WitnessKilled(t *testing.T) {
 	for round := range rounds {
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		for _, both := range logs[:each*(round+1)] { // some are new, some go on
+		for _, both := range logs[:each*(round+1)] { // some are new, some continue
 			for _, b := range both {
 				for range 2 {
 					wg.Go(func() { k.press(ctx, t, v, b) })
@@ -232,8 +232,8 @@ func TestEXT35_WitnessKilled(t *testing.T) {
 	t.Logf("%d cosignatures over %d kills", k.count(), rounds)
 }
 
-// check holds what was cosigned of a log against its branches, and what the
-// witness shows against what it has answered.
+// check compares the cosigned checkpoints of a log with its branches, and
+// the checkpoints that the witness shows with its answers.
 func (k *acknowledged) check(t *testing.T, v *watcher, both [2]*branch) {
 	t.Helper()
 	all := slices.Clone(k.all[both[0].origin])

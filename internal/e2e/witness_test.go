@@ -209,7 +209,7 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 	backup, live := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "live")
 	w.again(func() { copied(t, w.kept(), backup) })
 	w.denied(16)
-	// Nothing is to come, so that what is shown is what every witness has cosigned.
+	// The log has ended, so the shown checkpoint is the one that every witness has cosigned.
 	w.covers(int64(len(w.records("limit=1000"))))
 	size := w.shown().Size
 	killed(t, w.process)
@@ -228,7 +228,7 @@ func TestATK43_ARestoredBackupIsNotServed(t *testing.T) {
 	if said := w.notServed(); !strings.Contains(said, "the store is behind") {
 		t.Errorf("it does not say why:\n%s", said)
 	}
-	// No witness answers: nobody can say, and nothing is served.
+	// No witness answers: the state is unknown, and nothing is served.
 	killed(t, two.process)
 	w.under("", one, two, three)
 	if said := w.notServed(); !strings.Contains(said, "start_unwitnessed") {

@@ -34,7 +34,7 @@ func TestATK84_AgentsWordsWaitForAnApproval(t *testing.T) {
 		asked := m.request(marked("denied"), within("list_accounts", args("WORDS-field", "WORDS-value")))
 		b.want("request", asked, http.StatusOK, "")
 		b.want("deny", b.approve("alice", codeOf(asked), map[string]any{"deny": true}), http.StatusOK, "")
-		// A host that is known: the default is given at once, and nobody is asked.
+		// A host that is known: the default is given at once, without asking a person.
 		_, r = b.register(host, map[string]any{"name": "Second", "capabilities": []any{within("check_balance", args("account_id", args("in", []any{"WORDS-default"})))}})
 		b.want("register at once", r, http.StatusOK, "")
 		if grantsOf(r)["check_balance"] != "active" {

@@ -15,8 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// What was found when the product was attacked from outside: places where an agent read
-// another call than the gateway, or where words reached it that nobody had decided on.
+// Findings of attacks on the product from outside: places where an agent read another
+// call than the gateway, or where undecided words reached it.
 
 // repeated is one field of bytes.
 func repeated(number protowire.Number, value []byte) []byte {
@@ -211,8 +211,8 @@ func (w *town) tells(task, context string) {
 	})
 }
 
-// TestATK59_IdsAreOfOneKindAndOneCaller has an agent give ids that someone has already:
-// as a task what is a context, and again to another caller.
+// TestATK59_IdsAreOfOneKindAndOneCaller has an agent give ids that are in use already:
+// the id of a context for a task, and one id to another caller again.
 func TestATK59_IdsAreOfOneKindAndOneCaller(t *testing.T) {
 	w := start(t, options{agent: "    enforces: context\n"})
 	alice, bob := w.caller(aliceToken), w.caller(bobToken)

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// Nobody is given what another has, here or in another process, nor what someone
-// listens on who does not ask here; and what a test had is given again.
+// No test gets a port that another has, here or in another process, nor one on
+// which another program listens. A released port is given again.
 func TestAnAddressIsOnesAlone(t *testing.T) {
 	other := exec.CommandContext(t.Context(), os.Args[0])
 	other.Env = append(os.Environ(), asks+"=1")

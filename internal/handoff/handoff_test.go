@@ -21,7 +21,7 @@ func skills(card string) ([]string, error) {
 	return nil, errors.New("no such card")
 }
 
-// TestGATE13_Schema: the schema and the reader agree on what is a declaration,
+// TestGATE13_Schema: the schema and the reader accept the same declarations,
 // and the example of the docs is one.
 func TestGATE13_Schema(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile("../../docs/reference/delegation.schema.json")
@@ -86,8 +86,8 @@ func TestGATE13_JSONIsYAML(t *testing.T) {
 	}
 }
 
-// FuzzRead reads anything: nothing panics, and what is read makes a graph or says
-// why not.
+// FuzzRead reads anything: nothing panics, and an accepted declaration makes a
+// graph or an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("version: 1\nagents: {a: {operations: [x]}}\nscopes: {a: {a: ['x.*']}}\nwiring: [{from: a, to: a, requires: [x]}]"), false)
 	f.Add([]byte(`{"version":1,"wiring":[{"from":"a","to":"b"}]}`), true)

@@ -21,7 +21,7 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// twice answers every request twice, in one piece: as what was asked, and with more.
+// twice answers every request twice, in one piece: once as requested, and once with more.
 func twice(t *testing.T, listener net.Listener) {
 	for {
 		conn, err := listener.Accept()

@@ -49,7 +49,7 @@ func TestLayer(t *testing.T) {
 	if at := list("errors"); !strings.HasPrefix(at, cache) {
 		t.Errorf("what is not changed is at %s; want it below %s", at, cache)
 	}
-	for range 2 { // what is there is found again
+	for range 2 { // the second pass finds the files of the first
 		if at := list("-overlay="+overlay, "."); !strings.HasPrefix(at, own) {
 			t.Errorf("what is changed is at %s; want it below %s", at, own)
 		}

@@ -58,7 +58,7 @@ func linkProblems(rel, page string, read func(rel string) (string, bool)) (wrong
 	return wrong
 }
 
-// targetProblem says what is wrong with a link from a file to a target relative to a folder.
+// targetProblem returns the problem of a link from a file to a target relative to a folder.
 func targetProblem(folder, rel, link string, read func(rel string) (string, bool)) []string {
 	target, fragment, _ := strings.Cut(link, "#")
 	file := rel

@@ -369,7 +369,7 @@ func (unsaid) Fresh(string, time.Time, time.Time) (bool, error) {
 	return false, errors.New("the database is away")
 }
 
-// A proof of which nobody can say whether it was used is no credential that is wrong.
+// A proof whose use cannot be looked up does not count as a wrong credential.
 func TestSEP11_WhetherAProofWasUsedIsNotKnown(t *testing.T) {
 	a := authenticator(t, identity.Config{Replay: unsaid{}})
 	_, _, err := a.Authenticate(request(t, "DPoP", proof(t, holderKey(t), "", "1")), audience, now)

@@ -71,7 +71,7 @@ func TestSessionAudiences(t *testing.T) {
 	}
 }
 
-// A value that does not name us passes untouched and makes nobody.
+// A value that does not name us passes untouched and identifies no user.
 func TestATK35_ForeignAuthorizationIsNotOurs(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	a := authenticator(t, identity.Config{Providers: []identity.Provider{i.provider()}, Dev: []identity.DevUser{{Name: "dev", Token: "dev-token"}}})

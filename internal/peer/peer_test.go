@@ -103,7 +103,7 @@ func TestATK66_NetworksOfClients(t *testing.T) {
 }
 
 // TestATK66_HopsAreBounded: a header of very many trusted hops costs little and names
-// nobody behind the bound.
+// no address behind the bound.
 func TestATK66_HopsAreBounded(t *testing.T) {
 	long := "203.0.113.7" + strings.Repeat(", 10.0.0.2", maxHops)
 	if got := read(proxies(t, ForwardedFor, "10.0.0.0/8"), "10.0.0.1:1", "powerbox.example", "X-Forwarded-For", long); got.String() != "10.0.0.2" || got.Shown() != "" {

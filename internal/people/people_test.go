@@ -34,8 +34,8 @@ func TestWhoIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestATK63_OnlyRecognizeMakesAPerson recognizes people of every state, and shows that a
-// Person whom nobody recognized is refused.
+// TestATK63_OnlyRecognizeMakesAPerson recognizes people of every state, and shows that
+// an unrecognized Person is refused.
 func TestATK63_OnlyRecognizeMakesAPerson(t *testing.T) {
 	unknown := errors.New("unknown")
 	accounts := map[string]people.Account{"user:frozen": {State: people.Frozen}, "user:removed": {State: people.Removed}}

@@ -27,8 +27,8 @@ func enter(t *testing.T, q *Queue, rank Rank) func() {
 	return leave
 }
 
-// ended is the context of a call that does not wait: in the queue it leaves uncounted, and
-// what is turned away is counted.
+// ended is the context of a call that does not wait: it leaves the queue uncounted, while
+// rejected calls are counted.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -116,7 +116,7 @@ func TestAQueueThatStandsTurnsAway(t *testing.T) {
 	if _, ok := q.Enter(t.Context(), Known); ok {
 		t.Fatal("two calls have one place")
 	}
-	q.config.Wait = hour // nobody may wait
+	q.config.Wait = hour // no call may wait
 	if !q.Full() {
 		t.Error("the queue stands and lets calls wait")
 	}

@@ -14,7 +14,7 @@ func TestATK73_Past(t *testing.T) {
 	c := Clock{elapsed: func() time.Duration { return elapsed }, announce: func(by time.Duration) { told = append(told, by) }}
 	for i, step := range []struct {
 		after, ahead time.Duration // since the start; of the wall clock
-		want         time.Duration // what is past, since the start
+		want         time.Duration // the elapsed time since the start
 		jumps        int64
 	}{
 		{0, 0, 0, 0},

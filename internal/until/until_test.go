@@ -55,7 +55,7 @@ func TestSet(t *testing.T) {
 	})
 }
 
-// What is over is forgotten, so that the set does not grow for ever.
+// Expired entries are forgotten, so that the set does not grow for ever.
 func TestForgets(t *testing.T) {
 	var s Set
 	for n := range int64(10_000) {

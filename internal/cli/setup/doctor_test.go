@@ -29,7 +29,7 @@ func TestJudgeKnock(t *testing.T) {
 	}
 }
 
-// Clocks that differ are found whoever tells the time, and told of once.
+// Clocks that differ are found with every source of time, and reported once.
 func TestDoctorClock(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for date, want := range map[string]string{

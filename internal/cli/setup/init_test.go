@@ -28,8 +28,8 @@ func TestInitWritesWhatLoads(t *testing.T) {
 	})
 }
 
-// TestInitGuessesEffects: what is not known to change nothing is taken to
-// change something.
+// TestInitGuessesEffects: unless a tool is known to change nothing, init
+// assumes that it changes something.
 func TestInitGuessesEffects(t *testing.T) {
 	for skill, read := range map[string]bool{
 		"read_note": true, "search-documents": true, "list": true, "GET report": true,

@@ -129,7 +129,7 @@ func TestATaskThatCameInIsLentNoSession(t *testing.T) {
 	}
 }
 
-// What was begun for a task is gone on with under what it was begun under.
+// Later messages of a task use the capability of its first one.
 func TestTasksOfThePeerBelongToTheirTask(t *testing.T) {
 	w := newTown(t, nil)
 	w.serve = func(rw http.ResponseWriter, _ *http.Request) {
@@ -238,7 +238,7 @@ func TestConfigurationIsChecked(t *testing.T) {
 	}
 }
 
-// A client for long: what has ended, and what was begun long ago, makes room.
+// A client for long: ended tasks, and old ones, make room.
 func TestManyTasksMakeRoom(t *testing.T) {
 	w := newTown(t, held)
 	n := 0

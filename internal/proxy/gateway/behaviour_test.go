@@ -14,8 +14,8 @@ import (
 
 const readNote = "notes/notes:read/read_note"
 
-// TestModesDecideAboutCallsWithoutACapability holds each mode to who may call what, and
-// to what is on record about it.
+// TestModesDecideAboutCallsWithoutACapability holds each mode to its permitted calls,
+// and to their records.
 func TestModesDecideAboutCallsWithoutACapability(t *testing.T) {
 	const freeText = `{"text":"what is new?"}`
 	for name, c := range map[string]struct {

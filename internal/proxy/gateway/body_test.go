@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A body that does not come ends by itself; one that came leaves the answer all
-// the time that it takes.
+// A body that does not come times out; one that came leaves the answer all the
+// time that it takes.
 func TestATK55_SlowBodiesEnd(t *testing.T) {
 	const bodyTime, left = 30 * time.Second, 200 * time.Millisecond // left of bodyTime, by a clock that is behind
 	g := &Gateway{config: Config{Limits: Limits{BodyTime: bodyTime}, Now: func() time.Time { return time.Now().Add(left - bodyTime) }}}

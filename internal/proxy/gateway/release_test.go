@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// oldNews is what was revoked, as far as it is known.
+// oldNews holds the known revocations.
 type oldNews struct {
 	gate.Revocations
 	stale bool

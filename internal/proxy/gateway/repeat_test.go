@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Of a burst a bounded part is recorded, and what was left out is told of.
+// Of a burst a bounded part is recorded, and the rest is counted on record.
 func TestRepeatedDenials(t *testing.T) {
 	r := newRepeats(4)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -35,7 +35,7 @@ func TestRepeatedDenials(t *testing.T) {
 	}
 }
 
-// Many addresses of nobody are recorded no more than a few callers.
+// Many addresses without a caller's identity take no more records than a few callers.
 func TestRepeatedDenialsOfNobody(t *testing.T) {
 	r := newRepeats(4)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -333,7 +333,7 @@ func (w *town) post(path, body string, headers ...string) answer {
 			Data []struct{ Metadata struct{ Code string } }
 		}
 	}
-	_ = json.Unmarshal(text, &told) // what is no JSON has no code
+	_ = json.Unmarshal(text, &told) // a text that is not JSON has no code
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(text)}
 	if len(told.Error.Data) > 0 {
 		a.code = told.Error.Data[0].Metadata.Code

@@ -65,7 +65,7 @@ func TestATK69_OneClientHasItsShareOfTheProcesses(t *testing.T) {
 	if status, _ := beginsFor(t, s, "alice"); status != http.StatusOK {
 		t.Errorf("ATK-69 another client: HTTP %d; want 200", status)
 	}
-	// What is idle of a client makes room for the client itself, and for nobody else's.
+	// A client's idle processes make room for that client alone.
 	for _, owner := range []string{"one", "two", "three"} {
 		if status := alone("alice", owner); status != http.StatusOK {
 			t.Errorf("ATK-69 a request of alice's %s: HTTP %d; want 200", owner, status)

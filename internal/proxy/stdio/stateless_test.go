@@ -46,8 +46,8 @@ func requestOf(ctx context.Context, t *testing.T, caller, body string) *http.Req
 	return r
 }
 
-// What stands for itself runs in a process of its caller, which nobody else's requests
-// reach, and which serves one at a time.
+// A stateless request runs in a process of its caller. Requests of others never reach
+// that process, and it serves one at a time.
 func TestGATE9_RequestsWithoutSessions(t *testing.T) {
 	s, _ := serve(t)
 	pid := func(caller string) string {

@@ -94,7 +94,7 @@ func leftBehind(at string) {
 	syscall.Exit(0)
 }
 
-// lines is what was logged so far; sessions that end continue with it.
+// lines returns the log so far; sessions that end continue with it.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -156,7 +156,7 @@ func begin(t *testing.T, s *Server) string {
 	return id
 }
 
-// A session is a process of its own; what another has the id of, nobody else has.
+// A session is a process of its own; no other session has its id.
 func TestGATE9_SessionsAreProcesses(t *testing.T) {
 	s, _ := serve(t)
 	one, other := begin(t, s), begin(t, s)
@@ -201,7 +201,7 @@ func TestGATE9_WhatProcessesWrite(t *testing.T) {
 // A process that ends takes its session with it, and a client begins anew; the
 // processes of a server that is closed are gone, whatever they do.
 func TestGATE9_ProcessesEnd(t *testing.T) {
-	t.Parallel() // with the others that wait for a process which does not end by itself
+	t.Parallel() // with the others that wait for a process which does not end unasked
 	s, _ := serve(t)
 	id := begin(t, s)
 	if status, _, answer := say(t, s, id, request("test/die")); status != 0 || !strings.Contains(answer, "ended") {
@@ -226,10 +226,10 @@ func TestGATE9_ProcessesEnd(t *testing.T) {
 	}
 }
 
-// What a process started in its group ends with it; what it started outside of it is
-// nobody's to wait for, also where it holds the output open.
+// What a process started in its group ends with it; Powerbox does not wait for one
+// that it started outside the group, even if that one holds the output open.
 func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
-	t.Parallel() // with the others that wait for a process which does not end by itself
+	t.Parallel() // with the others that wait for a process which does not end unasked
 	for _, where := range []string{"", "apart/"} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -268,7 +268,7 @@ func TestGATE9_WhatProcessesLeaveBehind(t *testing.T) {
 // The end of the process itself is the end of its session, regardless of who holds its output: who
 // waits is told, what it wrote last is passed on, and its place is free.
 func TestGATE9_ProcessesEndBeforeWhatTheyStarted(t *testing.T) {
-	t.Parallel() // with the others that wait for a process which does not end by itself
+	t.Parallel() // with the others that wait for a process which does not end unasked
 	for method, want := range map[string]string{"test/die": "ended", "test/last": `{"jsonrpc":"2.0","id":7,"result":{}}`} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -325,7 +325,7 @@ func TestGATE9_ProcessesThatFallSilent(t *testing.T) {
 
 // A session that does not begin is none, whose process would be there for an hour.
 func TestGATE9_SessionsThatDoNotBegin(t *testing.T) {
-	t.Parallel() // with the others that wait for a process which does not end by itself
+	t.Parallel() // with the others that wait for a process which does not end unasked
 	s, _ := serve(t)
 	given := func(body string) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -36,8 +36,8 @@ func (one *session) joins(t *testing.T, id string) *waiter {
 	return w
 }
 
-// got is what comes of one wait, which ends at once: with what is there, or, where
-// there is nothing, as nothing would.
+// got returns the result of one wait, which ends at once: with the message that is
+// there, or without one.
 func (one *session) got(t *testing.T, w *waiter) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -70,8 +70,8 @@ const (
 	answer2  = `{"id":2,"result":{}}`
 )
 
-// TestGATE9_NothingOfAProcessIsLost: what a process says by itself comes to one of
-// those who wait, regardless of who leaves, and what it says before an answer comes before it.
+// TestGATE9_NothingOfAProcessIsLost: one waiter gets each unasked message of a process, even
+// when other waiters leave. A message before an answer arrives before it.
 func TestGATE9_NothingOfAProcessIsLost(t *testing.T) {
 	t.Run("answered and asked in one go", func(t *testing.T) {
 		one, _ := alike(t)
@@ -140,7 +140,7 @@ func TestGATE9_NothingOfAProcessIsLost(t *testing.T) {
 	})
 }
 
-// TestATK55_WhatNobodyTakesIsBounded: a process that speaks while nobody follows, or
+// TestATK55_WhatNobodyTakesIsBounded: a process that speaks without a follower, or
 // is asked without end.
 func TestATK55_WhatNobodyTakesIsBounded(t *testing.T) {
 	one, log := alike(t)

@@ -439,8 +439,8 @@ func TestATK25_EventsDoNotRenewTheLease(t *testing.T) {
 	})
 }
 
-// What was held back on the way is good only for what is left of its time, and
-// the same again for no longer.
+// A delayed message is good only for the rest of its time, and a repeated one
+// for no longer.
 func TestATK25_HeldBackStatements(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newTown(t)
@@ -466,8 +466,8 @@ func TestATK25_HeldBackStatements(t *testing.T) {
 	})
 }
 
-// An epoch ends what was issued up to it, in the stream and in a snapshot, and is
-// forgotten with what it ended.
+// An epoch ends the capabilities issued up to it, in the stream and in a
+// snapshot. It is forgotten when they have expired.
 func TestEXT15_Epochs(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	event := func(n, before, until int64, names ...string) Event {

@@ -111,8 +111,8 @@ func (r *relayedTown) ask(path string) (int, string) {
 	return response.StatusCode, string(piece[:n])
 }
 
-// TestATK25_ARelayThatLiesIsLeft: whatever a relay makes of the feed, its follower
-// continues at the server, knows what was revoked, and is never stale.
+// TestATK25_ARelayThatLiesIsLeft: after any change that a relay makes to the feed,
+// its follower continues at the server, knows all revocations, and is never stale.
 func TestATK25_ARelayThatLiesIsLeft(t *testing.T) {
 	event := func(line string) bool { return strings.HasPrefix(line, "event: event\n") }
 	var kept string
@@ -210,7 +210,7 @@ func TestBoundsOfARelay(t *testing.T) {
 				t.Errorf("%s: %d %s; want %d", path, code, body, want)
 			}
 		}
-		// A follower that does not read is dropped, and hinders nobody.
+		// A follower that does not read is dropped, and delays no other follower.
 		ctx, cancel := context.WithCancel(t.Context())
 		u, _ := url.Parse(relayURL + PathEvents + "?after=1")
 		if _, err := w.from.RoundTrip((&http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}).WithContext(ctx)); err != nil {

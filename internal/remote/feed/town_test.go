@@ -55,7 +55,7 @@ func (h *history) add(e Event) {
 type wire struct {
 	handler http.Handler
 	mu      sync.Mutex
-	cut     bool                       // nothing arrives any more, and nobody is told
+	cut     bool                       // nothing arrives any more, without an error
 	change  func(line string) []string // what a relay makes of one line
 	paths   []string
 }

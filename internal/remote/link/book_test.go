@@ -12,8 +12,8 @@ import (
 )
 
 // TestGATE3_BookOfHeldCalls starts a book again after each state that a crash can
-// leave: what nobody was told of is withdrawn, what waits continues to wait, and what
-// may have been forwarded is never made again.
+// leave: an unannounced call is withdrawn, a waiting one continues to wait, and one
+// that may have been forwarded is never made again.
 func TestGATE3_BookOfHeldCalls(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "held")
 	b, err := OpenBook(name)
@@ -71,8 +71,8 @@ func TestGATE3_BookOfHeldCalls(t *testing.T) {
 	}
 }
 
-// TestGATE3_BookIsBounded fills a book: more is refused, and what is in it can
-// still change.
+// TestGATE3_BookIsBounded fills a book: further calls are refused, and its
+// entries can still change.
 func TestGATE3_BookIsBounded(t *testing.T) {
 	b, err := OpenBook(filepath.Join(t.TempDir(), "held"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestEXT18_AStaleScoreIsTheLowest: a remote gateway believes the levels of the
-// server for a bounded time, and knows nobody whom the server did not name.
+// server for a bounded time, and knows no agent that the server did not name.
 func TestEXT18_AStaleScoreIsTheLowest(t *testing.T) {
 	now := noon
 	r := &Remote{Now: func() time.Time { return now }}

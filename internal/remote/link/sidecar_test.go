@@ -59,8 +59,9 @@ func newRemote(t *testing.T) (*Remote, *answers) {
 	}, a
 }
 
-// The owner of a task that is known stays known, without the server; one that
-// is not is asked for every time, and is an error where nobody can be asked.
+// The owner of a task that is known stays known, without the server; for an
+// unknown one the sidecar asks the server every time, and fails if the server
+// cannot be reached.
 func TestATK18_OwnersAreKeptWhereThatIsSafe(t *testing.T) {
 	r, a := newRemote(t)
 	alice := Owner{Root: "cap_1", Principal: "pw_a", Holder: "key:a"}
@@ -146,8 +147,8 @@ func TestATK18_OwnersInTenants(t *testing.T) {
 	}
 }
 
-// What is on record is kept; anything that is not is refused, and what cannot be asked is
-// an error.
+// A capability on record is cached, others are refused, and an unreachable server is an
+// error.
 func TestATK26_CapabilitiesOnRecord(t *testing.T) {
 	r, a := newRemote(t)
 	call := &gate.Call{Caller: gate.Caller{Holder: "key:a"}}
@@ -200,7 +201,7 @@ func (inner) Authenticate(*http.Request, string, time.Time) (identity.Caller, bo
 	return identity.Caller{Principal: "user:alice"}, true, nil
 }
 
-// A user whose pseudonym cannot be told is nobody: a freeze could not be seen.
+// A user without a known pseudonym is not accepted: a freeze could not be seen.
 func TestATK24_UsersWithoutPseudonym(t *testing.T) {
 	r, a := newRemote(t)
 	auth := Authenticator{r, inner{}}

@@ -124,8 +124,9 @@ func open(t testing.TB, c witness.BookConfig) *witness.Book {
 	return b
 }
 
-// What was cosigned is on the disk when the cosignature is handed out: a second
-// witness on a copy of the folder, taken at that moment, has it.
+// A cosigned checkpoint is on the disk before the witness hands out the
+// cosignature: a second witness on a copy of the folder, taken at that moment,
+// has it.
 func TestEXT35_WhatIsCosignedIsKeptFirst(t *testing.T) {
 	dir := t.TempDir()
 	must(t, witness.Begin(dir))
@@ -335,7 +336,7 @@ func TestATK43_AStoreThatIsBehindIsFoundAtTheStart(t *testing.T) {
 	if err := lone.asker(t, behind, 2, false).Cosign(t.Context()); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // it would go on
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // it would continue
 	defer cancel()
 	if err := v.asker(t, behind, 2, false).Run(ctx); !errors.Is(err, witness.ErrContradicted) {
 		t.Error(err)

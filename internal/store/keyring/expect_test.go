@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestATK74_KnownKeysAreNotMadeAgain has a ring hold what it makes until it knows
-// what is on record.
+// TestATK74_KnownKeysAreNotMadeAgain has a ring hold back new keys until it knows
+// the recorded ones.
 func TestATK74_KnownKeysAreNotMadeAgain(t *testing.T) {
 	r, dir := open(t)
 	r.Hold()

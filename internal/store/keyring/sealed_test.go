@@ -52,7 +52,7 @@ func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "agent-documents.jwk")); err != nil || !info.ModTime().Equal(made) {
 		t.Errorf("the key's time is %v, %v", info.ModTime(), err)
 	}
-	// Again, and with what is not the passphrase.
+	// Again, and with a wrong passphrase.
 	reopened, err := Open(dir, rand.Reader, passphrase)
 	must(t, err)
 	if same, err := reopened.Secret("handles"); err != nil || !bytes.Equal(same, handles) {

@@ -52,8 +52,8 @@ func TestEXT27_StrictRefusesAsynchronousReplication(t *testing.T) {
 }
 
 // A node of a strict store continues only for as long as its database waits for a
-// standby; a commit whose wait is cancelled is acknowledged to nobody; and when the
-// standby is back everything continues.
+// standby; a commit whose wait is cancelled is never acknowledged. When the standby
+// is back everything continues.
 func TestEXT27_WhatTheStandbyLacksIsNotAcknowledged(t *testing.T) {
 	primary, err := pgtest.New("fsync=on")
 	primary = cluster(t, primary, err)
@@ -106,7 +106,7 @@ func TestEXT27_WhatTheStandbyLacksIsNotAcknowledged(t *testing.T) {
 	}
 	pool.Close()
 	standby.Stop()
-	// Who gives up waiting does not end the wait: nobody sees what one machine has.
+	// A caller that gives up does not end the wait: no reader sees a commit that only one machine has.
 	if err := appendTo(ctx, s, record("rec_given_up", "documents")); !errors.Is(err, errUnknown) {
 		t.Errorf("a commit that waits for the standby was answered with %v", err)
 	}
@@ -165,9 +165,9 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Fatalf("waited for %s in vain", what)
 }
 
-// The primary is killed while two nodes write, and its standby takes over with
-// another one behind it: anything that was acknowledged is there, the log verifies, and the
-// nodes continue by themselves.
+// The primary is killed while two nodes write, and its standby takes over with another one
+// behind it: anything that was acknowledged is there, the log verifies, and the nodes
+// continue without a restart.
 func TestEXT27_AFailoverLosesNothingAcknowledged(t *testing.T) {
 	primary, err := pgtest.New("fsync=on")
 	primary = cluster(t, primary, err)

@@ -175,7 +175,7 @@ func TestNodesSeeEachOther(t *testing.T) {
 	}
 }
 
-// What nodes keep for each other: once is once, and what is taken is gone.
+// Values that nodes keep for each other: one node can use each once, and a taken one is gone.
 func TestNodesKeepForEachOther(t *testing.T) {
 	j := newJoint(t)
 	nodes := []*Store{j.node(t), j.node(t)}

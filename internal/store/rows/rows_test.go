@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A statement is spelled once. What is not remembered, since there are too many, is spelled the
-// same way.
+// A statement is spelled once. One that is not cached, since there are too many, is spelled
+// the same way.
 func TestStatementsAreSpelledOnce(t *testing.T) {
 	times := 0
 	s := NewSpelling(func(statement string) string { times++; return strings.ToUpper(statement) })

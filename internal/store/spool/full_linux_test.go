@@ -13,8 +13,8 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// A spool whose disk was full continues when there is room, with a chain that is whole
-// and without what nobody was told of (EXT-27).
+// A spool whose disk was full continues when there is room, with a whole chain and
+// without records that were not acknowledged (EXT-27).
 func TestEXT27_AFullDiskIsGotOver(t *testing.T) {
 	c := config(t, t.TempDir())
 	c.Segment = 1 << 20

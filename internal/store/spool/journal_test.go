@@ -80,8 +80,8 @@ func TestEXT24_ATornBatchOfAJournalIsCutOff(t *testing.T) {
 	}
 }
 
-// After a write that failed the journal ends with what was acknowledged before,
-// and nothing is acknowledged until that is known.
+// After a failed write the journal ends with the records acknowledged before,
+// and it acknowledges nothing until that is certain.
 func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -116,8 +116,8 @@ func TestEXT27_AJournalGoesOnAfterAWriteThatFailed(t *testing.T) {
 	}
 }
 
-// What was forgotten is written over in place. However much of that is on the disk,
-// nothing of what was forgotten comes back, and damage is told from it.
+// The journal overwrites forgotten records in place. However many bytes of that
+// reach the disk, no forgotten record comes back, and damage is told apart from it.
 func TestEXT24_AJournalIsWrittenOverInPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
@@ -225,7 +225,7 @@ func TestEXT27_AJournalWithoutSlotsIsRead(t *testing.T) {
 func TestATK88_DamageInTheLastBatchOfAJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := openJournal(t, path)
-	for range 3 { // what was forgotten is behind
+	for range 3 { // forgotten records are behind
 		put(t, j, "an entry that is forgotten", "another one")
 	}
 	if err := j.Reset(); err != nil {

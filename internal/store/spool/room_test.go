@@ -11,7 +11,7 @@ import (
 )
 
 // EXT-27: where no new segment can be made, as on a full disk, nothing is written, and
-// it continues by itself when one can.
+// the spool continues automatically when one can.
 func TestEXT27_ASegmentThatCannotBeMade(t *testing.T) {
 	s := open(t, config(t, t.TempDir()))
 	ids := fill(t, s, 1)

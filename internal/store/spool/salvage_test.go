@@ -114,7 +114,7 @@ func salvaged(t *testing.T, c Config, to *server) Salvaged {
 }
 
 // TestATK74_DamagedSpoolIsSalvaged breaks spools in many ways. Each is refused with a
-// message, and salvaged: every whole record is sent, and what is missing is on record.
+// message, and salvaged: every whole record is sent, and the loss is on record.
 func TestATK74_DamagedSpoolIsSalvaged(t *testing.T) {
 	for name, fault := range faults {
 		for _, shipped := range []int{0, 3} {

@@ -153,7 +153,7 @@ func TestEXT27_WhatWasAnsweredIsKept(t *testing.T) {
 	if len(s.segments) != 1 {
 		t.Errorf("%d segments are kept after everything was shipped", len(s.segments))
 	}
-	// The chain continues from what is left.
+	// The chain continues from the remaining records.
 	_ = s.Close()
 	s = open(t, c)
 	fill(t, s, 2)
@@ -163,8 +163,8 @@ func TestEXT27_WhatWasAnsweredIsKept(t *testing.T) {
 	}
 }
 
-// TestEXT27_ATornTailIsCut cuts the last batch at every byte: what was
-// acknowledged before it stays.
+// TestEXT27_ATornTailIsCut cuts the last batch at every byte: records
+// acknowledged before it stay.
 func TestEXT27_ATornTailIsCut(t *testing.T) {
 	c := config(t, t.TempDir())
 	s := open(t, c)
@@ -300,7 +300,7 @@ func TestEXT27_WhatCannotBeWrittenIsRefused(t *testing.T) {
 		if err := second(s.Record(t.Context(), record("rec_z"))); !errors.Is(err, evidence.ErrNotWritten) || !strings.Contains(err.Error(), "opened anew") {
 			t.Errorf("on a file that is gone: %v", err)
 		}
-		// That it could be written again changes nothing: what is on it is not known.
+		// A disk that can be written again changes nothing: its content is not known.
 		s.file, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			t.Fatal(err)
@@ -340,7 +340,7 @@ func TestEXT25_ShippingIsInOrderAndOnce(t *testing.T) {
 		if !strings.Contains(log.String(), "the answer was lost") {
 			t.Errorf("log: %s", log.String())
 		}
-		// What was shipped is forgotten: all that is here is sent again, and taken once.
+		// The spool forgets that it shipped records: it sends all again, and the server takes each once.
 		_ = s.Close()
 		if err := os.Remove(filepath.Join(dir, "shipped")); err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestEXT25_ARestoredServerIsSentItAgain(t *testing.T) {
 }
 
 // EXT-26: a body stands beside its record until the server has both, over a restart, and is
-// gone then. What is left of a record that was never written is gone at the next start.
+// gone then. The body of a record that was never written is gone at the next start.
 func TestEXT26_BodiesAreGoneOnceTheyWereShipped(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, config(t, dir))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What was committed gets from the log into the file while the store continues.
+// Committed records get from the log into the file while the store continues.
 func TestTheLogIsCopiedBesideTheWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "powerbox.db")
 	s := openStore(t, newFixture(path).config)

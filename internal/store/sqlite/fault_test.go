@@ -51,7 +51,7 @@ func TestEXT27_OnAFullDiskNothingHappens(t *testing.T) {
 	if err := act(s, t, "before"); err != nil {
 		t.Fatal(err)
 	}
-	s.writer(t, "PRAGMA max_page_count = 1") // never below what is in use
+	s.writer(t, "PRAGMA max_page_count = 1") // never below the pages in use
 	var err error
 	n := 0
 	for ; err == nil && n < 10_000; n++ {
@@ -216,7 +216,7 @@ func TestANewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// Evidence is not continued under a key that cannot have signed what is there.
+// Evidence is not continued under a key that cannot have signed the records there.
 func TestAnotherLogKeyIsRefused(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	s := openStore(t, f.config)

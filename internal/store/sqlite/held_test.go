@@ -27,7 +27,7 @@ func heldIDs(t *testing.T, s *Store, q issuer.HeldQuery) string {
 	return strings.Join(ids, " ")
 }
 
-// What has expired is not walked through: the index begins at what is live.
+// Expired rows are not read: the index begins at the live ones.
 func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
 	s := newStore(t)
 	for query, args := range map[string][]any{rows.HeldBy: {"a", "h", "p", 1, 1}, rows.HeldByGrant: {"a", "h", "p", 1, "g", 1}} {
@@ -139,7 +139,7 @@ func TestTheFirstSchemaIsBroughtUpToDate(t *testing.T) {
 		if !known || o.Principal != "user:eve" {
 			t.Errorf("the task of an agent: %+v, %t", o, known)
 		}
-		// What is on record from before tenants is in none.
+		// Records from before tenants belong to no tenant.
 		if _, known, wrong := r.TaskOwner("documents", "t1", "named:task-2"); wrong != nil || known {
 			t.Errorf("ATK-18 in a tenant: %t %v", known, wrong)
 		}

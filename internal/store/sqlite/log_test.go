@@ -212,7 +212,7 @@ func exported(t *testing.T, f fixture, s *Store) string {
 	return out.String()
 }
 
-// What is missing or damaged in the file stops the evidence, not silently.
+// A missing or damaged record in the file stops the evidence with an error.
 func TestEXT27_ADamagedEndIsNotContinued(t *testing.T) {
 	for name, c := range map[string]struct{ damage, want string }{
 		"a hash is missing":        {"UPDATE tree SET hashes = substr(hashes, 1, 32) WHERE length(hashes) > 32", "stored hash"},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is on the disk is for its owner alone, whatever the umask lets through.
+// Files on the disk are for their owner alone, regardless of the umask.
 func TestTheFilesAreForTheirOwnerAlone(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)

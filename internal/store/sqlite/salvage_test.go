@@ -10,7 +10,7 @@ import (
 )
 
 // TestATK74_DamagedJournalIsSalvaged damages one of the records that are ahead of the
-// file: all others are taken in, and what is lost is on record.
+// file: the store takes in all others, and the loss is on record.
 func TestATK74_DamagedJournalIsSalvaged(t *testing.T) {
 	for name, damage := range map[string]func(journal []byte, at int) []byte{
 		"a flipped bit":  func(d []byte, at int) []byte { d[at] ^= 1; return d },

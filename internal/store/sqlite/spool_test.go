@@ -43,7 +43,7 @@ func ahead(t *testing.T, s *Store, from, to int) (free func()) {
 	return s.filing.Unlock
 }
 
-// Anyone who asks for records gets every one that was acknowledged.
+// A reader gets every acknowledged record.
 func TestEXT25_WhatIsAheadOfTheFileIsSeen(t *testing.T) {
 	for name, seen := range map[string]func(s *Store) error{
 		"record": func(s *Store) error {
@@ -184,8 +184,8 @@ func TestEXT27_WhatIsAheadIsTakenInAtTheStart(t *testing.T) {
 	both.wantLog(t, openStore(t, both.config), 10, 1)
 }
 
-// A file that is older than what was acknowledged behind it is not gone on with,
-// and neither is a journal that was changed.
+// The store refuses a file that is older than the records acknowledged after it,
+// and a journal that was changed.
 func TestEXT27_WhatIsMissingOrChangedIsNotPassedOver(t *testing.T) {
 	f := spooling(t)
 	s := openStore(t, f.config)
