@@ -143,7 +143,7 @@ func (e Excess) String() string {
 	case CodeExpired:
 		return "it would end later"
 	case CodeDepth:
-		return "it could be passed on more often"
+		return "it could be delegated more often"
 	case CodeOperation:
 		return "operation " + strconv.Quote(e.Operation) + " is not in the wider authority"
 	case CodeArgumentMissing:

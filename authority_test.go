@@ -184,7 +184,7 @@ func TestExcessSaysWhatAndWhere(t *testing.T) {
 		powerbox.Clause{Pattern: exactly("other"), Shape: powerbox.Shape{}}, powerbox.Clause{Pattern: scope("t"), Shape: powerbox.AnyArguments()},
 	))
 	want := []string{
-		"not_yet_valid: it would begin earlier", "expired: it would end later", "delegation_depth: it could be passed on more often",
+		"not_yet_valid: it would begin earlier", "expired: it would end later", "delegation_depth: it could be delegated more often",
 		`argument_missing: operation "attempt.read": argument "x" is required (one_of) and would not be`,
 		`argument_constraint: operation "attempt.read": argument "x" would go beyond its one_of constraint`,
 		`argument_unknown: operation "attempt.read": argument "*" is not permitted`,

@@ -103,7 +103,7 @@ func (p *Program) watch(cmd *cobra.Command) {
 	}
 }
 
-// pointToHelp names the help of a command, unless the error of its use already says what is right.
+// pointToHelp names the help of a command, unless the error of its use already names the right use.
 func pointToHelp(cmd *cobra.Command, err error) error {
 	for _, advice := range []string{"want", "see powerbox", "did you mean", "named by -c"} {
 		if strings.Contains(err.Error(), advice) {

@@ -61,7 +61,7 @@ func TestSEP27_Routing(t *testing.T) {
 	}
 }
 
-// A question that nobody could answer is not asked.
+// A question that no person could answer is not asked.
 func TestSEP27_SomebodyCanAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		principal string
@@ -82,7 +82,7 @@ func TestSEP27_SomebodyCanAnswer(t *testing.T) {
 	}
 }
 
-// An answer leaves what was asked, or less, and of two answers what both leave.
+// An answer leaves the request as it was, or less, and of two answers what both leave.
 func TestSEP27_AnAnswerNarrows(t *testing.T) {
 	q := Question{Kind: ForCapability, Until: noon.Add(time.Hour), Matters: []issuer.Matter{{
 		Grant: "g", Operations: []issuer.Operation{{Name: "a"}, {Name: "b"}}, Resources: []issuer.Resource{{ID: "1"}, {ID: "2"}},
@@ -120,7 +120,7 @@ func TestSEP27_AnAnswerNarrows(t *testing.T) {
 	}
 }
 
-// What only reads takes a login, and what writes a passkey, by what is left of a
+// What only reads takes a login, and what writes a passkey, by the rest of a
 // request.
 func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 	q := Question{Kind: ForCapability, Until: noon.Add(time.Hour), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "read"}, {Name: "delete", Write: true}}}}}
@@ -154,7 +154,7 @@ func TestAAPA7_PresenceByWhatIsLeft(t *testing.T) {
 	}
 }
 
-// What would have ended by now is not approved: nobody would have anything of it. A
+// What would have ended by now is not approved: it would serve no one. A
 // denial is taken.
 func TestAnAnswerToWhatHasEndedIsRefusedWithWords(t *testing.T) {
 	q := Question{Kind: ForCapability, Until: noon.Add(time.Minute), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "a"}}}}}

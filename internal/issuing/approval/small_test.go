@@ -64,7 +64,7 @@ func TestOnlyWhoApprovedCanTakeBack(t *testing.T) {
 	}
 }
 
-// TestApprovalThatIsTakenBackCancelsItsCall: the call is not made, and what was kept of it is gone.
+// TestApprovalThatIsTakenBackCancelsItsCall: the call is not made, and its stored bytes are gone.
 func TestApprovalThatIsTakenBackCancelsItsCall(t *testing.T) {
 	f := &fewThings{call: Call{State: CallApproved, Request: []byte("{}")}}
 	if err := deskOver(f).cancelled(f, Question{Kind: ForCall, ID: "ask_1"}, noon); err != nil || len(f.put) != 1 || f.put[0].State != CallCancelled || f.put[0].Request != nil {

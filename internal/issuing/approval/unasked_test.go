@@ -33,7 +33,7 @@ type anyPolicy struct{ issuer.Policy }
 
 func (anyPolicy) Digest() string { return "" }
 
-// asking is a transaction in which a holder has asked before. It counts what is written.
+// asking is a transaction in which a holder has asked before. It counts the writes.
 type asking struct {
 	Tx
 	made, denied    int

@@ -33,7 +33,7 @@ func (r promotedReader) Revocations(after int64) ([]issuer.Revocation, error) {
 }
 
 // EXT-27: after a failover a node that knows an event which the store has not, or under
-// whose number it has another, answers nothing more; one that knows what is there continues.
+// whose number it has another, answers nothing more; one that knows the right entry continues.
 func TestEXT27_AStoreThatWentBack(t *testing.T) {
 	w := newTown(t)
 	p := &promoted{Store: w.store}
@@ -42,7 +42,7 @@ func TestEXT27_AStoreThatWentBack(t *testing.T) {
 	if err := w.issuer.Anew(t.Context()); err != nil {
 		t.Errorf("where nothing was ever revoked: %v", err)
 	}
-	w.now = w.now.Add(300 * time.Millisecond) // what is stored has whole seconds
+	w.now = w.now.Add(300 * time.Millisecond) // stored times are whole seconds
 	for _, target := range []string{"one", "two"} {
 		if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: target}); err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func TestEXT26_AnErasureNamesEveryBody(t *testing.T) {
 	}
 }
 
-// What is named together selects less, and a user is found at every agent.
+// Filters together select less, and a user is found at every agent.
 func TestEXT26_WhatAnErasureSelects(t *testing.T) {
 	for name, c := range map[string]struct {
 		erasure func(w *town, ids []string) issuer.Erasure

@@ -10,8 +10,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// TestEXT15_Epochs: what was issued up to an event is dead with its children on
-// record, also those of another holder and those that are younger; what is issued
+// TestEXT15_Epochs: a capability issued up to an event is dead with its children on
+// record, also those of another holder and those that are younger; a capability issued
 // afterwards is good. A restart forgets nothing.
 func TestEXT15_Epochs(t *testing.T) {
 	for name, c := range map[string]struct {

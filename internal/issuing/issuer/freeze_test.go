@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// An operator stops what is named, with who, why and when on record, over
+// An operator stops the named target, with who, why and when on record, over
 // restarts, until it is thawed.
 func TestATK24_FreezeAndThaw(t *testing.T) {
 	w := newTown(t)
@@ -139,7 +139,7 @@ func TestFreezeRefusesWhatItCannotMean(t *testing.T) {
 	if w.issuer.RevocationSequence() != 0 {
 		t.Error("something was stored")
 	}
-	// What is configured no more can still be thawed.
+	// A target that is no longer configured can still be thawed.
 	if _, err := w.issuer.Freeze(t.Context(), "operator", "agent:documents", "r"); err != nil {
 		t.Fatal(err)
 	}

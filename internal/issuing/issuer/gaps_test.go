@@ -2,7 +2,7 @@ package issuer
 
 import "testing"
 
-// EXT-16: events of other nodes may come here behind later ones; what is said to be
+// EXT-16: events of other nodes may come here behind later ones; the state said to be
 // known has none missing.
 func TestEXT16_WhatIsKnownHasNoGaps(t *testing.T) {
 	s := &revocations{}

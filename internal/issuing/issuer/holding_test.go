@@ -11,7 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Anything that is not on record, what another holds and what nobody can hold get the
+// Anything that is not on record, what another holds and ids that no holder can have get the
 // same answer, and it is on record who asked.
 func TestSEP5_AnIDTellsNothing(t *testing.T) {
 	w := newTown(t)

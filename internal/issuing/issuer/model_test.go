@@ -14,7 +14,7 @@ import (
 )
 
 // held is a capability as the model has it: who held it from its root on, and
-// whether anybody ended it. What is dead stays dead, whatever comes after.
+// whether anybody ended it. A dead capability stays dead.
 type held struct {
 	issuer.Capability
 	parent  *held
@@ -92,9 +92,9 @@ type machine struct {
 // TestATK51_RevokeIsAbsorbing runs random sequences of issuing, narrowing,
 // delegating, revoking (by holder, user and operator, single and in bulk),
 // freezing, thawing, restarts and time against an issuer over a real store, and
-// holds every capability after every step against the model. Revoking what is
+// holds every capability after every step against the model. Revoking a capability that is
 // frozen, revoked or shared by several parties is never without effect, and nothing
-// brings back what was revoked.
+// brings back revoked capabilities.
 func TestATK51_RevokeIsAbsorbing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		m := newMachine(t)

@@ -228,7 +228,7 @@ func TestSEP7_FilterLeavesOutWhatIsNotDeclared(t *testing.T) {
 	}
 }
 
-// A policy about another user's attributes has nobody to look at: it fails, and
+// A policy about another user's attributes finds no such user: it fails, and
 // so denies what another policy permits.
 func TestSEP7_OtherUsersAreUnknown(t *testing.T) {
 	e := load(t, `permit (principal, action, resource);`+"\n"+`forbid (principal, action, resource) when { User::"bob".id == principal.id };`)
@@ -331,7 +331,7 @@ func TestDigest(t *testing.T) {
 	if a.Digest() == b.Digest() || a.Digest() == load(t).Digest() || len(a.Digest()) != len("sha256:")+64 {
 		t.Errorf("digests %s and %s", a.Digest(), b.Digest())
 	}
-	// What is moved from one file to the next is another set.
+	// A policy that moves from one file to the next makes another set.
 	x := digestOf(map[string][]byte{"a": []byte("bc"), "d": nil})
 	y := digestOf(map[string][]byte{"a": []byte("b"), "d": []byte("c")})
 	if x == y {

@@ -68,7 +68,7 @@ func cardWith(skills ...string) []byte {
 		"capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[` + strings.Join(all, ",") + `]}`)
 }
 
-// Consent is for what was issued under narrower cards then, and for that card: what
+// Consent is for capabilities issued under narrower cards then, and for that card: what
 // is issued later under a narrower one, and a card that is wider still, need another.
 func TestCARD13_WhatConsentIsFor(t *testing.T) {
 	store := &rows{}
@@ -159,7 +159,7 @@ func TestCARD13_AnotherNodeSeesACard(t *testing.T) {
 	}
 	see(b, narrow)
 	stopped[first] = false
-	see(a, wide) // which nobody told of the narrow one
+	see(a, wide) // which was not told of the narrow one
 	if !stopped[first] {
 		t.Error("the wide card, after another node saw the narrow one that it did not tell of")
 	}
