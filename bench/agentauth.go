@@ -74,7 +74,7 @@ type accounts struct {
 	agentID string
 }
 
-// edKey is an Ed25519 key as the protocol has it.
+// edKey is an Ed25519 key as in the protocol.
 type edKey struct {
 	private ed25519.PrivateKey
 	jwk     map[string]any
@@ -126,7 +126,7 @@ func (a *accounts) registering() ([]byte, edKey, error) {
 	return a.raw("/agent/register", compact, []byte(`{"name":"Agent","mode":"delegated","capabilities":["check_balance"],"reason":"Measure"}`)), key, err
 }
 
-// executing is an execution, under a token of its own. It has no iss, as the protocol's
+// executing is an execution, under its own token. It has no iss, as the protocol's
 // own client makes it: better-auth's server takes the id of its row there, and not the
 // thumbprint of the specification.
 func (a *accounts) executing() ([]byte, error) {
@@ -253,7 +253,7 @@ func (f *field) agentAuthRows(ctx context.Context) error {
 	return nil
 }
 
-// ourAccounts is powerbox serve in front of a service of its own.
+// ourAccounts is powerbox serve in front of its own service.
 func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accounts, error) {
 	binary, err := t.build(ctx, "..", "powerbox", "./cmd/powerbox")
 	if err != nil {
@@ -292,7 +292,7 @@ func (t *town) service(ctx context.Context) (address string, err error) {
 }
 
 // betterAccounts is better-auth's server, with what npm installs for it kept between
-// runs, in front of a service of its own where it has one.
+// runs, in front of its own service where it has one.
 func (t *town) betterAccounts(ctx context.Context, name string, service bool) (*accounts, error) {
 	program, err := installBetter(ctx)
 	if err != nil {

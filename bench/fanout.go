@@ -67,7 +67,7 @@ func (f *fanout) row(name string, times []time.Duration) {
 	fmt.Fprintf(f.out, "| %s | %d | %.1f | %.1f | %.1f |\n", name, len(times), at(0.5), at(0.99), at(1))
 }
 
-// transport has connections of its own.
+// transport has its own connections.
 func (f *fanout) transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: f.town.tls.Clone()}
 }

@@ -167,7 +167,7 @@ func (t *town) withProofs(ctx context.Context) ([]*front, error) {
 	}, nil
 }
 
-// proven makes n calls under capabilities, each with a proof of its own.
+// proven makes n calls under capabilities, each with its own proof.
 func (t *town) proven(c *holder.Client, agent holder.Agent, n int, next func() (holder.Capability, error)) ([][]byte, error) {
 	calls := make([][]byte, n)
 	for i := range calls {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// The contestants of the gateway's rows are processes of their own. Those that
+// The contestants of the gateway's rows are separate processes. Those that
 // are a few lines are this program again, with these words in front.
 const peerVerb = "peer"
 
@@ -101,7 +101,7 @@ func tuned(upstream string) (http.Handler, error) {
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte  { return b.pool.Get().([]byte) }
-func (b *buffers) Put(p []byte) { b.pool.Put(p) } //nolint:staticcheck // as httputil's interface has it
+func (b *buffers) Put(p []byte) { b.pool.Put(p) } //nolint:staticcheck // as in httputil's interface
 
 // serveTLS serves HTTP/1.1 with the certificate of a folder, and asks for
 // client certificates as the gateway does.

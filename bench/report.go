@@ -51,7 +51,7 @@ beside them.
 
 The gateway is ` + "`" + `powerbox serve` + "`" + ` with its SQLite store. Its peers are
 httputil.ReverseProxy (256 idle connections, a buffer pool), Caddy's reverse_proxy, and a
-plain handler that answers without a backend. Each is a process of its own whose CPU time is measured.
+plain handler that answers without a backend. Each is a separate process whose CPU time is measured.
 
 - 32 callers have a connection each, with TLS 1.3, a client certificate and HTTP/1.1.
 - All contestants call the same agent on loopback, which answers with a message of 1 KB.
@@ -76,7 +76,7 @@ The contestants are ` + "`" + `powerbox serve` + "`" + ` and better-auth's own s
 Node. Each runs on SQLite with a write-ahead log and synchronous=FULL, over plain HTTP on
 loopback, with one host that belongs to a user at both.
 
-- A registration has a new key and is active at once. An execution has a token of its own.
+- A registration has a new key and is active at once. An execution has its own token.
 - Powerbox writes one record for a registration and two for an execution. Each is signed,
   which is the default; in the rows that say so, one signature covers a commit.
 - Powerbox checks the agent's signature, signs the context for the service, and calls the
@@ -160,7 +160,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	})
 }
 
-// lines returns the medians by name: CPU times, and what has a unit of its own.
+// lines returns the medians by name: CPU times, and what has its own unit.
 func lines(rounds []round) (times, others []line) {
 	values := map[string][]float64{}
 	for _, r := range rounds {

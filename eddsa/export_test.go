@@ -6,7 +6,7 @@ const (
 	MaxTables  = maxTables
 )
 
-// VerifyByTable verifies by a table of its own; point is false where there is none.
+// VerifyByTable verifies by its own table; point is false where there is none.
 func VerifyByTable(public [PublicKeySize]byte, message, signature []byte) (ok, point bool) {
 	t := newTable(public)
 	return t != nil && t.verify(message, signature), t != nil

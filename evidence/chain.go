@@ -227,7 +227,7 @@ func (s Sealed) Hash() Hash { return *s.wire.Hash }
 // Algorithm returns signature_algorithm, empty for an unsigned record.
 func (s Sealed) Algorithm() string { return s.wire.Algorithm }
 
-// Signed reports whether the record has a signature of its own.
+// Signed reports whether the record has its own signature.
 func (s Sealed) Signed() bool { return len(s.signature) > 0 }
 
 // Covered reports whether the record has no signature of its own and says that

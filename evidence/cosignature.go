@@ -33,7 +33,7 @@ type WitnessKey struct {
 	public string // 32 bytes, so that keys can be compared
 }
 
-// newWitnessKey wants a name as signed notes have it: one word without a plus.
+// newWitnessKey wants a name as in signed notes: one word without a plus.
 func newWitnessKey(name string, public ed25519.PublicKey) (WitnessKey, error) {
 	if _, err := note.NewEd25519VerifierKey(name, public); err != nil || strings.ContainsAny(name, "+ \t\n") || name == "" {
 		return WitnessKey{}, fmt.Errorf("evidence: %q cannot name a witness; one word without + and an Ed25519 key are needed", name)

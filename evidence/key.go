@@ -109,7 +109,7 @@ func joinES256(der []byte, err error) ([]byte, error) {
 }
 
 // Key is a public key that may sign the records of one recorder, as a JWK (RFC
-// 7517) with the recorder as a member of ours. The id is the RFC 7638
+// 7517) with the recorder as our own member. The id is the RFC 7638
 // thumbprint, so a key that was changed no longer has its name.
 type Key struct {
 	KeyType   string `json:"kty"`

@@ -85,7 +85,7 @@ func ParseProof(data []byte) (Proof, error) {
 // signature by a pinned key, and the entry in the log (EXT-26). It returns the
 // checkpoint that covers the record, to be kept for [Trust.Seen]. It says
 // nothing about the record's neighbours: that takes a bundle and [Verify]. Where
-// [Trust.Batches] admits a record without a signature of its own
+// [Trust.Batches] admits a record without its own signature
 // ([Sealed.Covered]), what covers it here is that of the checkpoint alone.
 func VerifyRecord(stored, proof []byte, trust Trust) (Checkpoint, error) {
 	ready, err := trust.prepare()

@@ -22,7 +22,7 @@ type Trust struct {
 	CheckpointKeys []string `json:"checkpoint_keys"`
 	// RecordKeys are the keys that may sign records. Required.
 	RecordKeys []PinnedKey `json:"record_keys"`
-	// Batches says that a record need not have a signature of its own where it
+	// Batches says that a record need not have its own signature where it
 	// says so and a later record of its chain is signed by its key ([Batched]).
 	// Optional; without it every record must be signed.
 	Batches bool `json:"batches,omitempty"`

@@ -21,7 +21,7 @@ type Submission struct {
 	Checkpoint []byte // signed note
 }
 
-// The errors of a submission that a witness answers in ways of their own. A proof
+// The errors of a submission that a witness answers in their own ways. A proof
 // that does not hold is [ErrProof].
 var (
 	ErrNotSigned = errors.New("evidence: not signed by a key of the log")

@@ -190,7 +190,7 @@ type Ask struct {
 	// it, nil for nothing, and whether it is recorded at all. An allowed call is recorded
 	// in any case.
 	Denied func(v Verdict) (note *evidence.Reason, recorded bool)
-	// Details returns what the record says of the intent besides, a JSON object, by
+	// Details returns further details of the intent for the record, a JSON object, by
 	// the id of the record and of the capability that was decided on last, "" for none.
 	Details func(record, capability string) []byte
 }

@@ -43,7 +43,7 @@ type ScopeRecords interface {
 
 // Issued is a capability that was issued as a scope token.
 type Issued struct {
-	Held Held // as the record has it
+	Held Held // as in the record
 	// Scopes are the scopes of its operations, by their names; "" for one that goes
 	// with every scope. An operation that is not in there is held by none.
 	Scopes map[string]string

@@ -57,7 +57,7 @@ func because(code powerbox.Code) []evidence.Reason {
 	return []evidence.Reason{Worded(powerbox.Reason{Code: code})}
 }
 
-// says is a reason with a sentence of its own.
+// says is a reason with its own sentence.
 func says(code, message string) []evidence.Reason {
 	return []evidence.Reason{{Code: code, Message: message}}
 }

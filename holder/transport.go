@@ -96,7 +96,7 @@ func (t *Transport) signed(r *http.Request) (*http.Request, error) {
 		})
 	}
 	if r.Header.Get("Authorization") != "" {
-		return out, nil // the caller has a session of its own
+		return out, nil // the caller has its own session
 	}
 	return out, t.Client.authorize(r.Context(), out.Header, t.Agent, r.Method, t.Agent.URL)
 }

@@ -151,12 +151,12 @@ func coordinate(v powerbox.Value, name string) (c [32]byte, err error) {
 	return c, nil
 }
 
-// jose is base64url as JOSE has it: no padding, no bits beyond the last byte.
+// jose is base64url as in JOSE: no padding, no bits beyond the last byte.
 var jose = base64.RawURLEncoding.Strict()
 
 var errLineBreak = errors.New("it has a line break")
 
-// decodeBase64 decodes base64url as JOSE has it, without line breaks, which
+// decodeBase64 decodes base64url as in JOSE, without line breaks, which
 // the encoding alone would skip.
 func decodeBase64(s string) ([]byte, error) { return appendDecoded(nil, s) }
 

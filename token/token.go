@@ -34,7 +34,7 @@ const capabilityType = "attenuating_agent_token"
 // privateClaim is the claim of ours in root tokens.
 const privateClaim = "powerbox"
 
-// Private is what an issuer of ours says in a root token about the grant
+// Private is what our own issuer says in a root token about the grant
 // behind it. In derived tokens it is ignored: holders could write anything.
 type Private struct {
 	Capability string // id of the capability

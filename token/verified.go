@@ -47,7 +47,7 @@ func (v Verified) Issuer() string {
 	return v.chain.links[0].issuer
 }
 
-// Private returns what an issuer of ours says about the grant behind the root,
+// Private returns what our own issuer says about the grant behind the root,
 // and false where it says nothing.
 func (v Verified) Private() (Private, bool) {
 	if v.chain == nil || v.chain.links[0].private == nil {

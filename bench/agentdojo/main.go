@@ -85,7 +85,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	return nil
 }
 
-// replaySuite makes the runs over one suite, behind a gateway of its own.
+// replaySuite makes the runs over one suite, behind its own gateway.
 func replaySuite(ctx context.Context, binary string, s *suite, wanted []run, stdout, pins io.Writer) (err error) {
 	t, err := newTown(ctx, binary, s)
 	if err != nil {

@@ -96,7 +96,7 @@ type gateway struct {
 	ended   chan struct{}
 }
 
-// serveGateway starts powerbox serve in a folder of its own.
+// serveGateway starts powerbox serve in its own folder.
 func serveGateway(ctx context.Context, binary, dir string, s *suite, upstream string) (*gateway, error) {
 	at, err := freeport.Lasting()
 	if err != nil {

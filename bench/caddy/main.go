@@ -3,7 +3,7 @@
 //
 //	caddy LISTEN UPSTREAM FOLDER
 //
-// FOLDER has server.pem, server.key and ca.pem. It is a module of its own, since
+// FOLDER has server.pem, server.key and ca.pem. It is a separate module, since
 // it needs more than the rest of bench together.
 package main
 

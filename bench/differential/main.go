@@ -134,7 +134,7 @@ func (o *options) try(ctx context.Context, binding string, stdout io.Writer) (co
 	return whole, nil
 }
 
-// stretch has a town of its own.
+// stretch has its own town.
 func (o *options) stretch(ctx context.Context, binding string, stdout io.Writer, what func(*run) error) (count, error) {
 	dir, err := os.MkdirTemp(o.dir, "differential")
 	if err != nil {

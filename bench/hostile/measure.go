@@ -92,7 +92,7 @@ func (t *town) sender(r *request, who identity) sender {
 // callTime is how long one request may take.
 const callTime = 30 * time.Second
 
-// exchange sends bytes on a connection of their own. A server that refuses a request may
+// exchange sends bytes on their own connection. A server that refuses a request may
 // answer before it has read it and stop reading.
 func exchange(ctx context.Context, address string, raw []byte) (string, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)

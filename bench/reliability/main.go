@@ -203,7 +203,7 @@ func (b *bench) faults() {
 	}
 }
 
-// part makes one trial in a town of its own.
+// part makes one trial in its own town.
 func (b *bench) part(name, folder string, do func(*reliability.Town) (reliability.Result, error), change func(*reliability.Config)) {
 	if !b.wants(name) || b.ctx.Err() != nil {
 		return
@@ -247,7 +247,7 @@ func (b *bench) upgrade(name string) {
 		b.failed = append(b.failed, fmt.Sprintf("%s: %v", name, err))
 		return
 	}
-	// Each time in a town of its own: nothing goes back to an older schema.
+	// Each time in its own town: nothing goes back to an older schema.
 	from := len(b.page.results)
 	for n := range b.times {
 		b.part(fmt.Sprintf("%s, from %s to %s", name, at, b.page.revision), fmt.Sprint("upgrade", n), func(t *reliability.Town) (reliability.Result, error) {

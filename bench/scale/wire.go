@@ -31,7 +31,7 @@ func (e *exchange) serve(name string, h http.Handler) (stop func()) {
 	return func() { _ = s.Close() }
 }
 
-// transport is one client's, with connections of its own.
+// transport is one client's, with its own connections.
 func (e *exchange) transport() *http.Transport {
 	return &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address)

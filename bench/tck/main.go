@@ -90,7 +90,7 @@ func (t *trial) build(ctx context.Context) error {
 	return nil
 }
 
-// all tries everything. Every trial has an agent of its own, since the kit counts
+// all tries everything. Every trial has its own agent, since the kit counts
 // the tasks that an agent lists.
 func (t *trial) all(ctx context.Context, modes []string, stdout io.Writer) error {
 	direct, err := t.once(ctx, "direct", "")

@@ -73,7 +73,7 @@ func newRoot(p *cli.Program) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cobra.EnableCommandSorting = false // the groups have an order of their own
+	cobra.EnableCommandSorting = false // the groups have their own order
 	// Long adds to Short and does not repeat it.
 	root.SetHelpTemplate("{{.Short}}.\n\n{{with .Long}}{{. | trimTrailingWhitespaces}}\n\n{{end}}{{.UsageString}}")
 	root.SetVersionTemplate("{{.Version}}\n")

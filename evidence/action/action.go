@@ -31,7 +31,7 @@ const (
 // Type is an action type on the list. The zero Type is none, and no record can have it.
 type Type struct{ name string }
 
-// String returns the name, as records have it.
+// String returns the name, as in records.
 func (t Type) String() string { return t.name }
 
 // Class returns the class of the type.

@@ -1,6 +1,6 @@
 // Command bank serves a provider of the Agent Auth Protocol, to try agents and
 // clients against: Powerbox as the program that people run, in dev mode, in front
-// of a bank that knows nothing of agents. A service at a location of its own
+// of a bank that knows nothing of agents. A service at its own location
 // verifies agents without asking the provider.
 //
 //	go run ./examples/bank

@@ -6,7 +6,7 @@ import (
 	"github.com/powerbox-project/powerbox/location"
 )
 
-// statements is a service at a location of its own: agents call it without the
+// statements is a service at its own location: agents call it without the
 // provider in between, and it verifies their permission without asking the
 // provider (AAP-E12).
 func statements(at, introspect, secret string) (http.Handler, error) {

@@ -55,7 +55,7 @@ func (a *Agent) protects(url, id string, client *http.Client) {
 	a.guard = &quarterly.Guarded{URL: url, ID: id, HTTP: client, Now: time.Now}
 }
 
-// threshold is the agent's level as configuration has it.
+// threshold is the agent's level as in configuration.
 func (a *Agent) threshold() string {
 	if a.Trust == "" {
 		return ""

@@ -56,7 +56,7 @@ const (
 	maxWait   = time.Minute
 )
 
-// call is a request that can be sent several times, each with a token of its own.
+// call is a request that can be sent several times, each with its own token.
 type call struct {
 	method, url string
 	token       func() (string, error) // nil for none

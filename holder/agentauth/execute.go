@@ -167,7 +167,7 @@ func parseResult(answer *reply, location string) (result, error) {
 }
 
 // settled is the end of an execution: at once, or when its job is done. Every look
-// has a token of its own (AAP-CL6).
+// has its own token (AAP-CL6).
 func (c *Client) settled(ctx context.Context, r result, location string, h http.Header, token func() (string, error)) (json.RawMessage, error) {
 	at, wait := r.At, firstWait
 	for {

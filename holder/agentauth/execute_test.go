@@ -170,7 +170,7 @@ func TestAAPCL7_RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestAAPE3_Jobs are asked about ever later, each time with a token of its own
+// TestAAPE3_Jobs are asked about ever later, each time with its own token
 // (AAP-CL5, AAP-CL6).
 func TestAAPE3_Jobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -231,7 +231,7 @@ func waitOr(ctx context.Context, d time.Duration, come <-chan struct{}) error {
 	return nil
 }
 
-// poll asks once, with a token of its own (AAP-CL6).
+// poll asks once, with its own token (AAP-CL6).
 func (c *Client) poll(ctx context.Context, id string) (standing, error) {
 	a, err := c.agent(ctx, id)
 	if err != nil {

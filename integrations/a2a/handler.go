@@ -143,7 +143,7 @@ func rpcCall(body []byte) (id json.RawMessage, streams, ok bool) {
 	return member.AppendJSON(nil), slices.Contains(streaming, name), true
 }
 
-// escaped is a text as gRPC has it in a header.
+// escaped is a text as in gRPC in a header.
 func escaped(text string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -128,7 +128,7 @@ func (o *outgoing) present(ctx context.Context, h http.Header, method, url strin
 		})
 	}
 	if h.Get("Authorization") != "" {
-		return nil // the caller has a session of its own
+		return nil // the caller has its own session
 	}
 	if !o.peer.out.lends(ctx) {
 		keyAlone := *client

@@ -20,7 +20,7 @@ type frame struct {
 	// after it: tools run at once, and so do callbacks about them.
 	calls map[call]bool
 	busy  bool
-	// The agent and its call whose tool this is, in a runner of its own, which gets a
+	// The agent and its call whose tool this is, in its own runner, which gets a
 	// copy of the state. It acts nowhere in this run, and is there until the call ends.
 	caller *frame
 	of     call
@@ -112,7 +112,7 @@ func (g *Gate) calls(r *run, ctx agent.Context, name string, isAgent bool) {
 	f.busy = f.busy || !isAgent && name != transfer && name != finish
 }
 
-// runsAsTool notes that a tool is an agent in a runner of its own. It gets a copy of
+// runsAsTool notes that a tool is an agent in its own runner. It gets a copy of
 // what its caller reads: what both may.
 func (g *Gate) runsAsTool(r *run, ctx agent.Context, name string) {
 	caller := g.acts(r, ctx)

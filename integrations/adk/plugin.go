@@ -313,7 +313,7 @@ func (g *Gate) unheld(ctx agent.Context, t tool.Tool, args map[string]any, apart
 	return nil
 }
 
-// isAgentTool reports whether a tool runs an agent in a runner of its own.
+// isAgentTool reports whether a tool runs an agent in its own runner.
 func isAgentTool(t tool.Tool) bool { return isFrom(t, "tool/agenttool") }
 
 func isFrom(t tool.Tool, folder string) bool {

@@ -62,7 +62,7 @@ func TestGATE7_ToolsAndTransfers(t *testing.T) {
 }
 
 // Sub-agents that run without a transfer are held to scopes as well: as tools in
-// their parent's turn, in a runner of their own, and as steps of a workflow.
+// their parent's turn, in their own runner, and as steps of a workflow.
 func TestGATE7_SubAgentsAsToolsAndSteps(t *testing.T) {
 	t.Run("single turn", func(t *testing.T) {
 		w := newTown(t)

@@ -202,7 +202,7 @@ func (s *Server) skill(tool string) string {
 	return tool
 }
 
-// attempt is what a request tries, as the gateway has it: a tool, or a method that
+// attempt is what a request tries, as in the gateway: a tool, or a method that
 // is ruled, with its arguments, or the right to talk to the server.
 func (s *Server) attempt(r *http.Request, m message, body []byte) guard.Attempt {
 	a := guard.Attempt{To: s.config.Agent, Shown: &guard.Shown{

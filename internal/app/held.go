@@ -136,7 +136,7 @@ func remoteTask(t gateway.HeldTask) link.HeldTask {
 	}
 }
 
-// HereTask is a held task of the wire as the gateway has it.
+// HereTask is a held task of the wire as in the gateway.
 func HereTask(t link.HeldTask) gateway.HeldTask {
 	return gateway.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,

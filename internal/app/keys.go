@@ -21,7 +21,7 @@ type Replacement struct {
 }
 
 // remembered are the keys of the server whose ids the store keeps, beside those of
-// agents and of records, which have tables of their own. The operator's token is
+// agents and of records, which have their own tables. The operator's token is
 // not among them: it opens nothing that was made before.
 var remembered = []string{"approvals.secret", "checkpoint.secret", "feed.secret", "handles.secret", "pairwise.secret"}
 

@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
-// OwnWay is the way to one agent that has TLS settings of its own. Renewed files
+// OwnWay is the way to one agent that has its own TLS settings. Renewed files
 // make a new client; calls under way end on the one that they began on.
 type OwnWay struct {
 	dial   time.Duration // in which a connection must be made

@@ -17,7 +17,7 @@ const (
 	ExitLags    = 5
 )
 
-// exitStatus is an error that has an exit code of its own. Without err there is
+// exitStatus is an error that has its own exit code. Without err there is
 // nothing to say on standard error: the answer is on standard output.
 type exitStatus struct {
 	code int
@@ -28,7 +28,7 @@ func (e *exitStatus) Error() string { return fmt.Sprint(e.Err) }
 
 func (e *exitStatus) Unwrap() error { return e.Err }
 
-// Exit makes an error that has an exit code of its own. A nil err says nothing on standard error.
+// Exit makes an error that has its own exit code. A nil err says nothing on standard error.
 func Exit(code int, err error) error { return &exitStatus{code, err} }
 
 // Usage makes err, which is not nil, one of wrong use.

@@ -74,7 +74,7 @@ type ProviderCapability struct {
 	Proof       bool                      `key:"require_proof" doc:"Execute it only with a token that is bound to a key or a certificate."`
 	Constraints powerbox.Value            `key:"constraints" doc:"Constraints of the server. They limit every grant, also earlier ones."`
 	Lifetime    time.Duration             `key:"grant_lifetime" doc:"Lifetime of a grant of it. Absent: as long as its agent."`
-	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no limit of its own."`
+	Executions  int                       `key:"executions" default:"0" min:"0" max:"1000000" doc:"Executions a minute by one agent; 0 for no separate limit."`
 	Uses        int                       `key:"uses" min:"0" max:"1000000000" doc:"Total number of uses of one grant; 0 for no limit."`
 	Sum         map[string]powerbox.Value `key:"sum" doc:"Per argument, the largest sum over all uses of one grant."`
 	Location    string                    `key:"location" format:"url" doc:"Another service that executes it and verifies tokens."`

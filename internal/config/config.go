@@ -177,7 +177,7 @@ type ModeRule struct {
 }
 
 // AgentGRPC is where calls by gRPC are taken. Their paths name no agent, so that
-// each agent has an address of its own.
+// each agent has its own address.
 type AgentGRPC struct {
 	Listen   string `key:"listen" format:"address" doc:"Address for gRPC calls to this agent, host:port. Absent: no gRPC, also not on the card."`
 	Address  string `key:"address" format:"address" doc:"Address that clients use, host:port. Default: listen."`
@@ -299,7 +299,7 @@ type Proxies struct {
 // Limits are what callers may use up at one listener, or one caller alone.
 type Limits struct {
 	Connections int           `key:"connections" default:"8192" min:"1" max:"1000000" doc:"Connections at one listening address; further ones wait."`
-	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address (for IPv6 a network of 64 bits) at one listening address; further ones are closed at once. The default is half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit; with proxy-protocol its clients have it. 0 is no limit."`
+	PerAddress  int           `key:"connections_per_address" default:"4096" min:"0" max:"1000000" doc:"Connections of one client address (for IPv6 a network of 64 bits) at one listening address; further ones are closed at once. The default is half of limits.connections, so that no single address takes all. A proxy of proxies.trusted has no such limit; with proxy-protocol the limit applies to its clients. 0 is no limit."`
 	Header      Size          `key:"header" default:"64KiB" doc:"Largest header of a request. A chain with its proof needs up to 8KiB."`
 	HeaderTime  time.Duration `key:"header_time" default:"10s" doc:"Time in which the header of a request must arrive."`
 	IdleTime    time.Duration `key:"idle_time" default:"2m" doc:"Time after which the server closes a connection without a request."`

@@ -264,7 +264,7 @@ func (d *decoder) constraint(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(reflect.ValueOf(Constraint{c}))
 }
 
-// free decodes a value of any shape as JSON has it.
+// free decodes a value of any shape as in JSON.
 func (d *decoder) free(n *yaml.Node, path string) (powerbox.Value, bool) {
 	switch n.Kind {
 	case yaml.SequenceNode:

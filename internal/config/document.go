@@ -204,7 +204,7 @@ func scalarList(t reflect.Type, texts []string) powerbox.Value {
 	return powerbox.List(values...)
 }
 
-// scalarValue is the text of a default or a choice as JSON has it.
+// scalarValue is the text of a default or a choice as in JSON.
 func scalarValue(t reflect.Type, s string) powerbox.Value {
 	if t.Kind() == reflect.Bool {
 		return powerbox.Bool(s == "true")

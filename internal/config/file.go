@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is the whole configuration of one command, in a file of its own.
+// file is the whole configuration of one command, in its own file.
 type file interface {
 	// check reports what settings say about each other.
 	check(d *decoder)

@@ -6,7 +6,7 @@ import "strings"
 type Store struct {
 	Postgres     Secret `key:"postgres" doc:"URL of a PostgreSQL database (15 or newer) that any number of serve processes share (docs/how-to/postgresql.md): postgres://user:password@host/name?sslmode=verify-full. Several hosts with target_session_attrs=read-write find the primary. Absent, and without postgres_file: one SQLite file in issuer.directory, for one process."`
 	PostgresFile Path   `key:"postgres_file" doc:"File with that URL; white space around it is ignored."`
-	Durability   string `key:"durability" default:"strict" enum:"strict,single" doc:"Durability on PostgreSQL. strict: nothing is acknowledged before a second machine has it. The start, readiness and every commit refuse a database without synchronous replication. single: the disk of one machine is enough. SQLite is always single."`
+	Durability   string `key:"durability" default:"strict" enum:"strict,single" doc:"Durability on PostgreSQL. strict: nothing is acknowledged before a second machine stored it. The start, readiness and every commit refuse a database without synchronous replication. single: the disk of one machine is enough. SQLite is always single."`
 	Connections  int    `key:"connections" default:"16" min:"3" max:"1000" doc:"Most connections of one process to PostgreSQL."`
 }
 

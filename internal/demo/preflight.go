@@ -98,7 +98,7 @@ func (d *demo) preflight(ctx context.Context) (err error) {
 	}
 	defer func() {
 		d.gate = nil
-		for _, agent := range all { // as the configuration has it
+		for _, agent := range all { // as in the configuration
 			err = errors.Join(err, d.instance.Issuer.SetMode(ctx, "operator", agent, ""))
 		}
 	}()

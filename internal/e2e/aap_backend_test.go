@@ -20,7 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// importing is a bank whose capabilities are all in a file of their own.
+// importing is a bank whose capabilities are all in their own file.
 func importing(t *testing.T, agents string) *bank {
 	t.Helper()
 	port := freePort(t)

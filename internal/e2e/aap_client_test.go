@@ -56,7 +56,7 @@ func TestAAPCL3_CommandLine(t *testing.T) {
 	if out := call(0, "ticker", `{}`); strings.Count(out, "USD/EUR") != 3 || !strings.HasSuffix(out, "{\"ticks\":3}\n") {
 		t.Errorf("%s", out)
 	}
-	// The statement is at a service of its own, which takes tokens for itself alone.
+	// The statement is at its own service, which takes tokens for itself alone.
 	if out := call(0, "statement", `{}`); !strings.Contains(out, id) {
 		t.Errorf("%s", out)
 	}

@@ -59,7 +59,7 @@ func startExampleBank(t *testing.T) string {
 	return "http://" + at
 }
 
-// agentHost is a machine where agents run: the program with a store of its own.
+// agentHost is a machine where agents run: the program with its own store.
 type agentHost struct {
 	t   *testing.T
 	dir string

@@ -58,7 +58,7 @@ func TestAAPL6_Durations(t *testing.T) {
 	if got := part.ends(); got != 30*time.Minute {
 		t.Errorf("what was denied: %s", got)
 	}
-	// A grant with an end of its own.
+	// A grant with its own end.
 	b.want("more", b.approve("alice", codeOf(m.request("brief")), args()), http.StatusOK, "")
 	if s := m.state(); !strings.Contains(s.Raw, `"capability":"brief","status":"active"`) || !strings.Contains(s.Raw, `"granted_by":"user:alice","expires_at"`) {
 		t.Errorf("AAP-M3: %s", s.Raw)

@@ -174,7 +174,7 @@ func (b *bank) did(capability string) (n int) {
 	return n
 }
 
-// okp is an Ed25519 key as the protocol has it.
+// okp is an Ed25519 key as in the protocol.
 type okp struct {
 	key   ed25519.PrivateKey
 	jwk   map[string]any

@@ -19,7 +19,7 @@ func (r *replica) client(with ...tls.Certificate) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}, Timeout: 10 * time.Second}
 }
 
-// TestAGatewayApartSpeaksTLS: with a certificate of its own, which is read again
+// TestAGatewayApartSpeaksTLS: with its own certificate, which is read again
 // when it is renewed, and for clients of the authority that it is given alone.
 func TestAGatewayApartSpeaksTLS(t *testing.T) {
 	old, renewed := newAuthority(t), newAuthority(t)

@@ -227,7 +227,7 @@ func TestATK42_AtAGatewayApart(t *testing.T) {
 	if n := len(w.documents.got()); n != 5 {
 		t.Errorf("ATK-42 %d calls reached the agent; want 5", n)
 	}
-	// Another capability of the same grant has a budget of its own, which cannot be
+	// Another capability of the same grant has its own budget, which cannot be
 	// checked while the server is away.
 	second := alice.reports()
 	for range 2 { // at one gateway, and at the other

@@ -144,7 +144,7 @@ func TestATK42_SumsOfArguments(t *testing.T) {
 	if a := alice.byReference(held, 0); a.Error != nil {
 		t.Errorf("ATK-42 nothing: %s", a.Raw)
 	}
-	// Another capability has a budget of its own.
+	// Another capability has its own budget.
 	second := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Spend little again"})[0]
 	if a := alice.byReference(second, 0.3); a.Error != nil {
 		t.Errorf("ATK-42 %s", a.Raw)

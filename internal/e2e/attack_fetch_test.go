@@ -112,7 +112,7 @@ func cardAt(host string) string {
 		`"skills":[{"id":"search_documents","name":"s","description":"s","tags":["t"]}],"supportedInterfaces":[` + strings.Join(interfaces, ",") + `]}`
 }
 
-// TestEXT38_AuthenticationStaysTheAgents has an agent with a key of its own: what
+// TestEXT38_AuthenticationStaysTheAgents has an agent with its own key: what
 // callers prove to it passes as it is, on every binding, and a capability is no
 // replacement for it, as it is none for a capability.
 func TestEXT38_AuthenticationStaysTheAgents(t *testing.T) {

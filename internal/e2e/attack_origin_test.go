@@ -62,7 +62,7 @@ func TestATK47_AgentsAndPagesAreApart(t *testing.T) {
 }
 
 // TestATK47_PagesOfAgents has an agent answer with what a browser would show as a
-// page, or could: it is shown without scripts and as an origin of its own.
+// page, or could: it is shown without scripts and as its own origin.
 func TestATK47_PagesOfAgents(t *testing.T) {
 	w := start(t, options{mode: "observe"})
 	const script = `<script>fetch("/approve")</script>`

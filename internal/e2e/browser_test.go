@@ -25,7 +25,7 @@ const browserTime = 5 * time.Minute
 // stepTime is the same for a few steps.
 const stepTime = time.Minute
 
-// browser is a real browser with a profile of its own.
+// browser is a real browser with its own profile.
 type browser struct {
 	t   *testing.T
 	ctx context.Context

@@ -229,7 +229,7 @@ func TestCARD14_EveryProblem(t *testing.T) {
 	}
 }
 
-// TestCARD20_Extension: the contract has a URI of its own, under which alone its
+// TestCARD20_Extension: the contract has its own URI, under which alone its
 // declarations count.
 func TestCARD20_Extension(t *testing.T) {
 	answers(t, "CARD-20", 0, []string{"card", "check", suiteFile(t, "in_extension"), "--feature", "context_reuse," + agentcard.ContractURI}, "compatible")

@@ -24,7 +24,7 @@ import (
 	"github.com/powerbox-project/powerbox/holder/guard/guardgrpc"
 )
 
-// filesOfGRPC is a service with a method of every kind, as generated code has it,
+// filesOfGRPC is a service with a method of every kind, as in generated code,
 // which notes what its methods got.
 type filesOfGRPC struct {
 	mu  sync.Mutex

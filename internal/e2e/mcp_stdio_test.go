@@ -166,7 +166,7 @@ func TestGATE9_HostsThatStartCommands(t *testing.T) {
 }
 
 // TestGATE9_CommandsWithoutSessions has callers speak revision 2026-07-28 to a server that
-// is a command: each has a process of its own, and everything is decided as for a server
+// is a command: each has its own process, and everything is decided as for a server
 // that listens. A host speaks both revisions.
 func TestGATE9_CommandsWithoutSessions(t *testing.T) {
 	w, _ := startRemote(t, 1, options{on: wire{overMCP, "2025-11-25"}}, "--mcp-exec", "--", os.Args[0], stdioServer)

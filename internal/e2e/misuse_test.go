@@ -64,7 +64,7 @@ func TestATK45_ReceiptMisuse(t *testing.T) {
 	elsewhere := granting(t, t.TempDir(), "documents/documents:write/delete", 1000, record.Time.Add(time.Hour))
 	honoured := filepath.Join(dir, "honoured")
 
-	// The agent's own word, by a key of its own, about the same action.
+	// The agent's own word, by its own key, about the same action.
 	own := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{9}, 32))
 	signer, err := evidence.NewEd25519Signer(own)
 	if err != nil {

@@ -68,7 +68,7 @@ func startNodes(t *testing.T, n int, o options) *nodes {
 	return start(t, o).split(n)
 }
 
-// split starts the servers of a town anew: several, each at an address of its own, with
+// split starts the servers of a town anew: several, each at its own address, with
 // one configuration and one set of keys.
 func (w *town) split(n int) *nodes {
 	t := w.t

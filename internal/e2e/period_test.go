@@ -46,7 +46,7 @@ func (w *town) period(a *auditor, number string) {
 	a.has("end-"+number, []byte(checkpoint))
 }
 
-// Closed periods are bundles of their own, which hold together wherever they are
+// Closed periods are separate bundles, which hold together wherever they are
 // kept, and the store continues without their records, also after a start.
 func TestEXT24_PeriodsHoldTogether(t *testing.T) { onStores(t, tryEXT24PeriodsHoldTogether) }
 

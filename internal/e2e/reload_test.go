@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// dialTLS makes a connection of its own and tells who answers it.
+// dialTLS makes its own connection and tells who answers it.
 func dialTLS(t *testing.T, w *town, settings *tls.Config) (*tls.Conn, error) {
 	t.Helper()
 	c, err := tls.Dial("tcp", strings.TrimPrefix(w.url, "https://"), settings)

@@ -47,7 +47,7 @@ func TestATK83_ProofsOutliveACleanRestart(t *testing.T) {
 }
 
 // TestATK83_ProofsAfterAKill kills the server: the used proofs are then unknown. So
-// all proofs from before are refused with a reason of their own, and nothing is
+// all proofs from before are refused with their own reason, and nothing is
 // executed for them.
 func TestATK83_ProofsAfterAKill(t *testing.T) {
 	aboutTheFile(t)

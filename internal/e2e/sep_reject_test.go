@@ -69,7 +69,7 @@ func (c *caller) forged(held granted, key *token.PrivateKey, change func(*token.
 	return compact
 }
 
-// Every rejection has a reason code of its own.
+// Every rejection has its own reason code.
 func TestSEP11_Rejects(t *testing.T) { overTools(t, trySEP11Rejects) }
 
 func trySEP11Rejects(t *testing.T, on wire) {

@@ -75,7 +75,7 @@ func (w *town) operator(method, path string, body any) []byte {
 	return out
 }
 
-// recorded is a record as the operator's interface has it.
+// recorded is a record as in the operator's interface.
 type recorded struct {
 	ID        string `json:"record_id"`
 	AgentID   string `json:"agent_id"`

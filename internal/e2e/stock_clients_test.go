@@ -132,7 +132,7 @@ func goTalking(t *testing.T, base string, with sent, commands [][]string, out fu
 	}
 }
 
-// eitherCard reads the card of either version, as a2a-go's documentation has it.
+// eitherCard reads the card of either version, as in a2a-go's documentation.
 func eitherCard(raw []byte) (*a2a.AgentCard, error) {
 	var card a2a.AgentCard
 	if err := json.Unmarshal(raw, &card); err == nil && !strings.Contains(string(raw), `"protocolVersion":"0.3`) && !strings.Contains(string(raw), `"protocolVersion": "0.3`) {

@@ -286,7 +286,7 @@ func TestATK18_ListsOfTenants(t *testing.T) {
 }
 
 // TestATK18_CapabilitiesForATaskOfATenant asks for a capability for one task in one
-// tenant, as SEP-22 has it: it is for no task of that number in another one, ends with
+// tenant, as in SEP-22: it is for no task of that number in another one, ends with
 // its own, and a token that its holder binds to a task is for no tenant that it does
 // not name.
 func TestATK18_CapabilitiesForATaskOfATenant(t *testing.T) {

@@ -46,7 +46,7 @@ func scored(t *testing.T, text string) score {
 	return s
 }
 
-// scores is the score of an agent as the running server has it.
+// scores is the score of an agent as in the running server.
 func (w *town) scores(agent string, more ...string) score {
 	w.t.Helper()
 	return scored(w.t, w.run(append([]string{"trust", agent, "--output", "json"}, more...)...))

@@ -126,7 +126,7 @@ func ran(t *testing.T, args ...string) (out, talk string, code int) {
 
 const logName = "powerbox.example/log"
 
-// watched is a town whose log has a name of its own, and no witness yet.
+// watched is a town whose log has its own name, and no witness yet.
 func watched(t *testing.T) *town {
 	t.Helper()
 	return start(t, options{extra: "defaults: {request_rate: 0}\nevidence: {origin: " + logName + "}\n"})

@@ -133,7 +133,7 @@ func (h house) tryMutants(ctx context.Context, all []mutant, number int, package
 	return nil
 }
 
-// mutated returns the file's text as it is and as the mutant has it.
+// mutated returns the file's text as it is and as in the mutant.
 func (h house) mutated(m mutant) (src, text string, err error) {
 	data, err := os.ReadFile(filepath.Join(h.root, filepath.FromSlash(m.file)))
 	if err != nil {

@@ -157,7 +157,7 @@ func parseCounts(module, profile string) (map[coverBlock]int, error) {
 	return counts, nil
 }
 
-// profiled runs agent and program in a folder of their own, sends calls, and returns how
+// profiled runs agent and program in their own folder, sends calls, and returns how
 // often each block ran.
 func profiled(ctx context.Context, t *sourceTree, dir string, calls int) (map[coverBlock]int, error) {
 	at := filepath.Join(dir, fmt.Sprint("run", calls))

@@ -12,7 +12,7 @@ import (
 // Caller is who made a request, as far as it was proven. The zero Caller is
 // someone unknown.
 type Caller struct {
-	Principal      string   // such as "user:alice"; empty without a session of ours
+	Principal      string   // such as "user:alice"; empty without our own session
 	Groups, Roles  []string // of the principal, as its issuer says
 	Attributes     map[string]powerbox.Value
 	Holder         Holder

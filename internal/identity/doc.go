@@ -3,7 +3,7 @@
 //
 // What it holds to:
 //
-//   - Only a token of a configured issuer for an audience of ours makes a
+//   - Only a token of a configured issuer for our own audience makes a
 //     principal; only a proven key, a verified client certificate or the
 //     token's client makes a holder. Headers that merely name someone, such
 //     as X-Forwarded-User, decide nothing (ATK-32).

@@ -55,7 +55,7 @@ func Unescaped(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\"`, `"`).Replace(Printable(s))
 }
 
-// Quoted is text as YAML and JSON both have it.
+// Quoted is text as in YAML and JSON.
 func Quoted(s string) string { return strconv.Quote(s) }
 
 // Share words a mode that holds for a part of the callers.

@@ -316,7 +316,7 @@ func cutGateway(ctx context.Context, t *Town) (string, error) {
 	})
 }
 
-// fillDisk has a gateway with its records on a disk of its own, and fills it.
+// fillDisk has a gateway with its records on its own disk, and fills it.
 func fillDisk(ctx context.Context, t *Town) (string, error) {
 	d, err := newDisk(filepath.Join(t.Dir, fmt.Sprint("disk-", t.Now().UnixNano())))
 	if err != nil {

@@ -7,7 +7,7 @@
 //
 // # Address
 //
-// Metrics have an address of their own, off by default, without TLS and token. On
+// Metrics have their own address, off by default, without TLS and token. On
 // the main address a scraper would need the operator's token, which also revokes and
 // exports; without a token every caller would see the traffic of every agent. With
 // telemetry.traces the span continues the caller's traceparent and tracestate.
@@ -64,7 +64,7 @@ type Telemetry struct {
 // seconds are the borders between times, from a memory access to a slow agent.
 var seconds = metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 
-// New returns a meter with a registry of its own.
+// New returns a meter with its own registry.
 func New(b Build) (*Telemetry, error) {
 	t := &Telemetry{registry: prometheus.NewRegistry()}
 	for _, c := range []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {

@@ -414,7 +414,7 @@ func (g *remoteGateway) EndStreams() {
 	}
 }
 
-// agent is the agent behind, as the server's configuration has it.
+// agent is the agent behind, as in the server's configuration.
 func (g *remoteGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 	c := f.config.Agents[0]
 	if g.options.Upstream != "" {

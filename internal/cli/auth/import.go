@@ -118,7 +118,7 @@ func document(ctx context.Context, p *cli.Program, from string) ([]byte, error) 
 }
 
 // importedOperation is an operation as a capability. What it changes is told by its method,
-// as HTTP has it.
+// as in HTTP.
 func importedOperation(o openapi.Operation, token string) importedCapability {
 	c := importedCapability{name: o.Name, says: o.Description, input: o.Input, sensitivity: "write", why: o.Method}
 	switch o.Method {
@@ -335,7 +335,7 @@ func printImported(p *cli.Program, i *imported, f *importFlags) error {
 	return err
 }
 
-// flow is a thing as YAML and JSON both have it: JSON, in which nothing stands that YAML
+// flow is a thing as in YAML and JSON: JSON, in which nothing stands that YAML
 // takes for the end of a line.
 func flow(thing any) string {
 	data, err := json.Marshal(thing)

@@ -134,7 +134,7 @@ func ListedAs(r evidence.Record) string {
 	return audit.SubjectOf(r)
 }
 
-// recordJSON is a record with its time as the stored form has it.
+// recordJSON is a record with its time as in the stored form.
 type recordJSON struct {
 	evidence.Record
 	Time time.Time `json:"timestamp_utc"`

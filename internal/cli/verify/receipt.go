@@ -44,7 +44,7 @@ func verifyReceipt(p *cli.Program, name, record string, trust evidence.Trust, ou
 	if err != nil {
 		return err
 	}
-	// Clients write metadata in forms of their own.
+	// Clients write metadata in their own forms.
 	if text, err = evidence.Canonical(text); err != nil {
 		return cli.Invalid(err)
 	}

@@ -33,7 +33,7 @@ const (
 	TemplateMail Template = "mail"
 )
 
-// Webhook is a URL that is told of questions, signed as Standard Webhooks have it.
+// Webhook is a URL that is told of questions, signed as in Standard Webhooks.
 type Webhook struct {
 	Name     string
 	URL      string

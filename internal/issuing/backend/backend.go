@@ -208,7 +208,7 @@ func only(v powerbox.Value, name string) bool {
 }
 
 // stream reads events. Each is read and written anew: bytes of a service are never
-// spliced into a stream of ours (ATK-33).
+// spliced into our own stream (ATK-33).
 type stream struct {
 	body   io.ReadCloser
 	cancel func()

@@ -193,7 +193,7 @@ func several(v powerbox.Value) []powerbox.Value {
 	return []powerbox.Value{v}
 }
 
-// plainText is a value as a URL has it.
+// plainText is a value as in a URL.
 func plainText(v powerbox.Value) (string, bool) {
 	switch v.Kind() {
 	case powerbox.KindString:

@@ -167,7 +167,7 @@ func (m MCP) open(ctx context.Context, e provider.Execution) (provider.Result, e
 }
 
 // The end of a session: how long it may take, and how long the server has to hear
-// that the call is given up, which the client says on a way of its own.
+// that the call is given up, which the client says on its own way.
 const (
 	closeTime  = 5 * time.Second
 	cancelTime = time.Second

@@ -110,7 +110,7 @@ func TestATK19_EveryOtherStringIsOneAnswer(t *testing.T) {
 	}
 }
 
-// A holder of the sealing half alone could make boxes with nonces of its own;
+// A holder of the sealing half alone could make boxes with its own nonces;
 // they are no handles, so that one resource has one handle.
 func TestSEP19_NonceMustBeDerived(t *testing.T) {
 	s := sealer(t, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
-// AgentKey is an issuing key of an agent as evidence has it: by its thumbprint.
+// AgentKey is an issuing key of an agent as in evidence: by its thumbprint.
 type AgentKey struct {
 	Agent   string
 	Key     string    // RFC 7638 thumbprint

@@ -56,7 +56,7 @@ type Matter struct {
 	Until      time.Time `json:",omitzero"` // end of what would be issued; zero for a call
 }
 
-// Operation is one operation of a grant, as the wire has it.
+// Operation is one operation of a grant, as in the wire.
 type Operation struct {
 	Name  string
 	Write bool

@@ -63,7 +63,7 @@ type Skill struct {
 // Qualified returns the operation's name in the algebra.
 func (s Skill) Qualified(agent string) string { return Qualify(agent, s.Grant, s.Operation) }
 
-// Agent is a protected agent: an issuer of its own with a key of its own.
+// Agent is a protected agent: a separate issuer with its own key.
 type Agent struct {
 	ID        string
 	URL       string // public URL, which is the issuer URI and the audience

@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// held is a capability as the model has it: who held it from its root on, and
+// held is a capability as in the model: who held it from its root on, and
 // whether anybody ended it. A dead capability stays dead.
 type held struct {
 	issuer.Capability

@@ -25,7 +25,7 @@ func Qualify(agent, grant, operation string) string {
 	return agent + "/" + grant + "/" + operation
 }
 
-// Unqualify returns the operation's name as the wire has it, and false where
+// Unqualify returns the operation's name as in the wire, and false where
 // the qualified name belongs to another agent or grant.
 func Unqualify(agent, grant, qualified string) (string, bool) {
 	return strings.CutPrefix(qualified, agent+"/"+grant+"/")

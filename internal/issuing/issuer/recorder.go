@@ -109,7 +109,7 @@ func (i *Issuer) Recorders(ctx context.Context, agent string) (evidence.Recorder
 	return list, err
 }
 
-// left returns the chain that a gateway leaves behind, as its end has it on record.
+// left returns the chain that a gateway leaves behind, taken from its end on record.
 func left(tx Tx, g Gateway) ([]evidence.ListedChain, error) {
 	head, err := tx.ChainEnd(g.Agent, g.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && head.Sequence == 0 {

@@ -183,7 +183,7 @@ func wouldPermitOne(policies Policy, agent *Agent, c Capability, subject identit
 	return no
 }
 
-// textArgument is the value of an argument as the record has it, which is the kind
+// textArgument is the value of an argument as in the record, which is the kind
 // of value where arguments are redacted.
 func textArgument(arguments json.RawMessage, name string) string {
 	var members map[string]json.RawMessage

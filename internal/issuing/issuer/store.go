@@ -150,7 +150,7 @@ type Tx interface {
 	PutAgentKey(agent, key string, renewed time.Time) error
 	// Revoke stores an event under the next sequence number, which it returns.
 	// A repeated revocation for the same time stores nothing and returns
-	// the first number; a later Until is an event of its own. A freeze and a
+	// the first number; a later Until is a separate event. A freeze and a
 	// thaw are always stored. No event is ever changed.
 	Revoke(r Revocation) (int64, error)
 	// PutStatusPlace gives a capability a place in its agent's status list, and

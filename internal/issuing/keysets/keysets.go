@@ -77,7 +77,7 @@ func (s set) find(id string) (token.PublicKey, bool) {
 	return key, ok
 }
 
-// parse reads a JWK Set: public Ed25519 keys, each with a kid of its own. One key
+// parse reads a JWK Set: public Ed25519 keys, each with its own kid. One key
 // that is none refuses the set.
 func parse(data []byte) (set, error) {
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: 1 << 20, Depth: 8})

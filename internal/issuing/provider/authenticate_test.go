@@ -143,7 +143,7 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 	w.want("AAP-J2: no iss where it is required", strict.active("balance").execute("balance", `{}`, claims{"iss": nil}), agentauth.CodeInvalidJWT)
 }
 
-// TestAAPJ5_StatesOfAgents: each state has a refusal of its own, told only to the holder
+// TestAAPJ5_StatesOfAgents: each state has its own refusal, told only to the holder
 // of the key.
 func TestAAPJ5_StatesOfAgents(t *testing.T) {
 	w := newTown(t)

@@ -1,5 +1,5 @@
 // Package provider holds the use cases of an Agent Auth provider: hosts and
-// agents with keys of their own, grants that people approve, and execution.
+// agents with their own keys, grants that people approve, and execution.
 //
 // Its laws: a state changes only as section 2 of the protocol has it, and a terminal one
 // stays. Only a person approves an escalation. A grant is never wider than the request,

@@ -393,7 +393,7 @@ type Introspection struct {
 	Session Session
 	Grants  []Grant // in force, and within the token's own limits
 	Expires time.Time
-	// Confirmation is the key that the token is bound to, as its cnf has it, nil for none.
+	// Confirmation is the key that the token is bound to, as in its cnf, nil for none.
 	// The service that the token was shown to checks the proof, or has it checked here.
 	Confirmation map[string]string
 	Proven       bool               // the proof of its key was verified

@@ -246,7 +246,7 @@ func (m *machine) rejectHost(h *modelHost) {
 	}
 }
 
-// come authenticates an agent, as the model has it.
+// come authenticates an agent, as in the model.
 func (m *machine) come(r *rapid.T, a *modelAgent) (provider.Session, bool) {
 	a.member.host = a.host.key
 	s, err := a.session(claims{"aud": bankURL})

@@ -99,7 +99,7 @@ func (p *Provider) known(ctx context.Context, agent string) (snapshot, error) {
 	return s, nil
 }
 
-// knownHost returns the host of a token, as the store has it.
+// knownHost returns the host of a token, as in the store.
 func (p *Provider) knownHost(ctx context.Context, t agentauth.Token) (Host, error) {
 	name := "host " + t.Issuer
 	if s, ok := p.seen.get(name); ok {

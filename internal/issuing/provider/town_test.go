@@ -83,7 +83,7 @@ func (k keySets) Key(_ context.Context, url, id string) (token.PublicKey, error)
 	return token.PublicKey{}, errors.New("no such key")
 }
 
-// town is a provider over a real store, with a clock of its own.
+// town is a provider over a real store, with its own clock.
 type town struct {
 	t        testing.TB
 	now      time.Time

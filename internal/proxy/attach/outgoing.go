@@ -39,7 +39,7 @@ type sent struct {
 // limits of reading.
 var limits = powerbox.Limits{Bytes: maxBody, Depth: 64}
 
-// decode reads the call as its binding has it, and the bytes that a proof of it
+// decode reads the call as in its binding, and the bytes that a proof of it
 // is about.
 func (s sent) decode() (call a2a.Call, signed []byte, wrong *a2a.Error) {
 	h := s.version()

@@ -100,7 +100,7 @@ func skillOf(path string) (skill, rest string, ok bool) {
 	return skill, "/" + rest, err == nil && skill != ""
 }
 
-// skill is a peer at the URL of one of its skills, which has a card of its own; nil where
+// skill is a peer at the URL of one of its skills, which has its own card; nil where
 // the peer's card has no such skill.
 func (a *Attach) skill(ctx context.Context, p *peer, skill string) *peer {
 	known, err := p.card.get(ctx)

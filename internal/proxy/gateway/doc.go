@@ -7,7 +7,7 @@
 // become messages for an agent that does not know them; cards, also those in
 // answers, get our URLs; tasks of others are cut out of lists, whose page tokens
 // are sealed, and a foreign context is replaced by an unknown one;
-// a stream that may not continue ends with an event of ours; with a relay for events
+// a stream that may not continue ends with our own event; with a relay for events
 // the agent has our address instead of the caller's.
 //
 // # Invoke

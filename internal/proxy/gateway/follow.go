@@ -20,7 +20,7 @@ func (held HeldTask) over() bool {
 	return held.State != a2a.OwnAuthRequired && held.State != a2a.OwnWorking
 }
 
-// follow answers a subscription to a task of ours: the task as it is, then what
+// follow answers a subscription to our own task: the task as it is, then what
 // becomes of it, and the end with its end (A2A 1.0, section 3.1.6). One that is over
 // cannot be followed.
 func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
@@ -109,7 +109,7 @@ func (g *Gateway) tellOn(w http.ResponseWriter, x *decided, task HeldTask) bool 
 	return err == nil
 }
 
-// cutShort ends a stream of ours whose caller may not read on, or with the server. The
+// cutShort ends our own stream whose caller may not read on, or with the server. The
 // outcome says what its caller is told.
 func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	reason, good := g.config.Gate.Recheck(x.verdict)
@@ -125,7 +125,7 @@ func (g *Gateway) cutShort(w http.ResponseWriter, x *decided) {
 	g.followed(w, x, o, func() { g.lastEvent(w, x, g.interrupted(x, reason)) })
 }
 
-// lastEvent ends a stream of ours with a denial.
+// lastEvent ends our own stream with a denial.
 func (g *Gateway) lastEvent(w http.ResponseWriter, x *decided, d a2a.Denial) {
 	if x.call.Binding != a2a.GRPC {
 		_, _ = w.Write(d.Event(x.call.Binding, x.call.ID)) // the client has gone

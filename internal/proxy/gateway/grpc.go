@@ -13,7 +13,7 @@ import (
 )
 
 // GRPC returns the handler for the gRPC of one agent. Its paths name no agent,
-// so that every agent needs an address of its own.
+// so that every agent needs its own address.
 func (g *Gateway) GRPC(id string) (http.Handler, error) {
 	if _, ok := g.all()[id]; !ok {
 		return nil, fmt.Errorf("gateway: there is no agent %q", id)

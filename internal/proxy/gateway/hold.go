@@ -144,7 +144,7 @@ func (a *agent) approvals() []HeldOperation {
 	return out
 }
 
-// hold keeps a call that waits for a person and answers with a task of ours.
+// hold keeps a call that waits for a person and answers with our own task.
 func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 	d := g.because(x, gate.Worded(powerbox.Reason{Code: gate.CodeApproval}))
 	switch {
@@ -322,7 +322,7 @@ func (g *Gateway) isHeld(w http.ResponseWriter, x *decided) bool {
 	return true
 }
 
-// heldAlready says what a task of ours cannot do.
+// heldAlready says what our own task cannot do.
 func (g *Gateway) heldAlready(x *decided) a2a.Denial {
 	return a2a.Denial{
 		Code: a2a.CodeInvalidParams, Reason: codeHeld, DecisionID: x.verdict.Record.ID, At: g.config.Now(),
@@ -330,7 +330,7 @@ func (g *Gateway) heldAlready(x *decided) a2a.Denial {
 	}
 }
 
-// codeHeld is the denial of what a task of ours cannot do.
+// codeHeld is the denial of what our own task cannot do.
 const codeHeld = "task_waits_for_approval"
 
 // own is a held call as a task.
@@ -361,7 +361,7 @@ func (held HeldTask) Light() HeldTask {
 	return held
 }
 
-// tell answers with a task of ours, as the answer to its message or alone.
+// tell answers with our own task, as the answer to its message or alone.
 func (g *Gateway) tell(w http.ResponseWriter, x *concluded, held HeldTask, sent bool) {
 	t := held.own()
 	h := w.Header()

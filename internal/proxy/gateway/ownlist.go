@@ -18,9 +18,9 @@ import (
 
 // Tasks of the gateway's own are in the list of whose they are: before those of the
 // agent behind, newest first. Where the caller says how large pages are,
-// they have pages of their own, so that what the agent is asked stays as it came.
+// they have their own pages, so that what the agent is asked stays as it came.
 
-// ownPage begins a token of a page of ours; what follows is the last task of the
+// ownPage begins a token of our own page; what follows is the last task of the
 // page before. No agent's token begins so: tokens are text.
 const ownPage = "\x00own:"
 
@@ -151,7 +151,7 @@ func (g *Gateway) ownTasks(x *decided, own []HeldTask, f a2a.TaskFilter) ([][]by
 	return out, nil
 }
 
-// listedAs is a list of ours in the form of the binding, with its type.
+// listedAs is our own list in the form of the binding, with its type.
 func listedAs(x *decoded, list []byte) (kind string, body []byte, err error) {
 	switch {
 	case x.call.Binding == a2a.GRPC:

@@ -78,7 +78,7 @@ type tally struct {
 }
 
 // count looks at what a request shows, before any of it is verified. A caller that shows an identity that was
-// proven here a short while ago has a bucket of its own for invalid proofs, so that
+// proven here a short while ago has its own bucket for invalid proofs, so that
 // false proofs from the same address do not stop it.
 func (g *Gateway) count(r *http.Request) *tally {
 	address := peer.Of(r).Network()

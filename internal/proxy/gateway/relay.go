@@ -47,7 +47,7 @@ type Relay struct {
 	Via string // base URL at which the agent behind reaches this gateway; "" for the public one
 }
 
-// posting is what a URL of ours stands for.
+// posting is what our own URL stands for.
 type posting struct {
 	Config   a2a.PushConfig
 	Secret   string   `json:"k"`           // what the agent has to show
@@ -220,7 +220,7 @@ func (a *agent) relayURL() string {
 	return a.URL + relayPath
 }
 
-// unseal returns what a URL of ours stands for, false where it is none.
+// unseal returns what our own URL stands for, false where it is none.
 func (g *Gateway) unseal(a *agent, sealed string) (posting, bool) {
 	var p posting
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)

@@ -147,7 +147,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	_, _ = s.frames.Write(p[:n]) // never fails
 	if unfit := s.call.learned.unfit; err != nil && unfit != nil {
-		// Without an event of ours the connection would be torn down, for some clients
+		// Without our own event the connection would be torn down, for some clients
 		// before the headers of the answer.
 		s.gateway.config.Log.ErrorContext(s.call.request.Context(), "a stream was cut", "agent", s.call.ID, "error", unfit)
 		return s.cut(p, evidence.Reason{Code: codeOutcomeUnknown, Message: "the server sent what this gateway does not let through, so the stream ends here; the outcome of the call is unknown"})

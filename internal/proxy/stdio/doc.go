@@ -3,7 +3,7 @@
 // [http.RoundTripper] that answers as a server of Streamable HTTP would, so that
 // everything is decided where it is for those.
 //
-// The laws: a session is a process of its own, which no other caller's messages reach
+// The laws: a session is a separate process, which no other caller's messages reach
 // and which ends with it; requests without sessions run in a process of their caller's,
 // one at a time; the process gets what the operator names of the
 // environment, and no more; whatever it writes is read within limits, and what

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// alone has a process, with what it starts, in a group of its own.
+// alone has a process, with what it starts, in its own group.
 func alone(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // kill ends a process that was started here, with its group. One that was waited

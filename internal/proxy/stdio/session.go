@@ -46,7 +46,7 @@ type session struct {
 	used    time.Time
 }
 
-// run starts the process, in a group of its own.
+// run starts the process, in its own group.
 func (one *session) run(c Config) error {
 	childIn, in, err := os.Pipe()
 	if err != nil {

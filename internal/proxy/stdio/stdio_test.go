@@ -156,7 +156,7 @@ func begin(t *testing.T, s *Server) string {
 	return id
 }
 
-// A session is a process of its own; no other session has its id.
+// A session is a separate process; no other session has its id.
 func TestGATE9_SessionsAreProcesses(t *testing.T) {
 	s, _ := serve(t)
 	one, other := begin(t, s), begin(t, s)

@@ -5,7 +5,7 @@
 // The laws:
 //
 //  1. Nothing is believed that the server's feed key did not sign, each kind of
-//     statement under a type of its own.
+//     statement under its own type.
 //  2. Events are applied in the order of their numbers, without a gap. Every
 //     statement has the digest of all events up to its number, so that a
 //     subscriber that followed the stream notices missing and changed events.

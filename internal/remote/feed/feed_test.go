@@ -207,7 +207,7 @@ func TestATK25_ARelayCannotLie(t *testing.T) {
 	}
 }
 
-// statements that a server of ours never makes at that moment, told one by one.
+// statements that our own server never makes at that moment, told one by one.
 func TestATK25_StatementsThatAreRefused(t *testing.T) {
 	in(t, func(t *testing.T) {
 		w := newTown(t)

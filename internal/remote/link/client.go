@@ -55,7 +55,7 @@ func (c *Client) call(ctx context.Context, path string, question, answer any) er
 	return c.callFor(ctx, within, path, question, answer)
 }
 
-// callFor is call with a time of its own.
+// callFor is call with its own time.
 func (c *Client) callFor(ctx context.Context, within time.Duration, path string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {

@@ -248,7 +248,7 @@ func (r *Ring) has(name string) (bool, error) {
 func EvidenceName(algorithm string) string { return evidenceNames[algorithm] }
 
 // Evidence returns the key that signs records by an algorithm, and its public form
-// for the recorder of that name. Each algorithm has a key of its own.
+// for the recorder of that name. Each algorithm has its own key.
 func (r *Ring) Evidence(algorithm, recorder string) (evidence.Signer, evidence.Key, error) {
 	name, ok := evidenceNames[algorithm]
 	if !ok {

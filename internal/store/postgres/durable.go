@@ -27,7 +27,7 @@ func (s *Store) Durable(ctx context.Context) error {
 }
 
 // durable asks the connection that is about to commit: a role, a database and a
-// session each can have settings of their own, and an operator can change them any time.
+// session each can have their own settings, and an operator can change them any time.
 func durable(ctx context.Context, db asker) error {
 	var commit, standbys, fsync string
 	err := db.QueryRow(ctx, "SELECT current_setting('synchronous_commit'), current_setting('synchronous_standby_names'), current_setting('fsync')").Scan(&commit, &standbys, &fsync)

@@ -121,7 +121,7 @@ func (s *Store) ForgetKept(ctx context.Context, now time.Time) error {
 	return s.brief(ctx, "DELETE FROM kept WHERE until < $1", nil, now.UnixMilli())
 }
 
-// brief runs one statement in a transaction of its own. It is not tried again where
+// brief runs one statement in its own transaction. It is not tried again where
 // it may have happened.
 func (s *Store) brief(ctx context.Context, query string, n *int64, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Patience)

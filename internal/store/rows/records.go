@@ -122,7 +122,7 @@ func (r Reader) idAt(place int64) (id string, err error) {
 // member is a part of a record that a query can ask for.
 type member struct{ name, wanted, has string }
 
-// text is the member as canonical JSON has it.
+// text is the member as in canonical JSON.
 func (m member) text() ([]byte, error) {
 	text, err := json.Marshal(map[string]string{m.name: m.wanted})
 	if err == nil {

@@ -61,7 +61,7 @@ const maxSpelled = 1 << 10
 // NewSpelling returns what spells statements with spell.
 func NewSpelling(spell func(statement string) string) *Spelling { return &Spelling{spell: spell} }
 
-// Of returns a statement as the database has it.
+// Of returns a statement as in the database.
 func (s *Spelling) Of(statement string) string {
 	if known, ok := s.known.Load(statement); ok {
 		return known.(string) //nolint:forcetypeassert // nothing else is stored

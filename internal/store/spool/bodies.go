@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// Bodies that records commit to stand in files of their own, by the record's sequence:
+// Bodies that records commit to stand in their own files, by the record's sequence:
 // segments stay on the disk for a while after the server has them, and a body that was
 // sent must be gone, so that it can be erased at the server.
 

@@ -8,7 +8,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/storetest"
 )
 
-// place is a file in a folder of its own, with and without a journal beside it.
+// place is a file in its own folder, with and without a journal beside it.
 func place(spool bool) storetest.Place {
 	return func(t *testing.T) func(context.Context, storetest.Keys) (storetest.Store, error) {
 		path := filepath.Join(t.TempDir(), "powerbox.db")

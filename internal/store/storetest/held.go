@@ -70,7 +70,7 @@ func whatIsHeld(t *testing.T, place Place) {
 }
 
 // Revoking again never shortens, and has the number of the event that stands;
-// only a longer one is an event of its own. No event changes, so that anyone who
+// only a longer one is a separate event. No event changes, so that anyone who
 // follows the sequence knows everything.
 func theLaterEndOfARevocationCounts(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)

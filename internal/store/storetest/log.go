@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// fill appends records of several agents, in changes of their own.
+// fill appends records of several agents, in their own changes.
 func fill(t *testing.T, s Store, name string, n, agents int) {
 	t.Helper()
 	var wg sync.WaitGroup

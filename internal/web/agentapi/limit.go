@@ -24,7 +24,7 @@ type Limits struct {
 	Introspections float64
 	// Agent, Host and User are executions a minute, by one agent, by all agents of one
 	// host and by all of one user; Capability is the same by one agent, for
-	// capabilities that have a limit of their own.
+	// capabilities that have their own limit.
 	Agent      int
 	Host       int
 	User       int

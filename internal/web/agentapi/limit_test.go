@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// TestAAPF3_Executions: an agent, a user and a capability have limits of their own,
+// TestAAPF3_Executions: an agent, a user and a capability have their own limits,
 // which come back with time.
 func TestAAPF3_Executions(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)

@@ -18,7 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// People is the interface of those who answer: with sessions of their own, and
+// People is the interface of those who answer: with their own sessions, and
 // never with a token of a host or an agent.
 //
 //	GET  /v1/approvals               the requests that wait for the caller

@@ -38,7 +38,7 @@ func (a *API) enter(r *http.Request) (leave func(), err error) {
 	return leave, nil
 }
 
-// placed executes a part of a batch, which waits for a place of its own.
+// placed executes a part of a batch, which waits for its own place.
 func (a *API) placed(r *http.Request, s provider.Session, v powerbox.Value, came []byte) (provider.Executed, error) {
 	leave, ok := a.config.Queue.Enter(r.Context(), shed.Known)
 	if !ok {

@@ -160,7 +160,7 @@ func (a *Admin) IsOperator(r *http.Request) bool {
 	return ok && len(a.Token) >= 32 && subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) == 1
 }
 
-// status is an error with an HTTP status of its own.
+// status is an error with its own HTTP status.
 type status struct {
 	code    int
 	message string

@@ -137,7 +137,7 @@ func (s *sessions) of(cookie string) *session {
 	return one
 }
 
-// start begins a session under a name of its own, and ends the one before.
+// start begins a session under its own name, and ends the one before.
 func (s *sessions) start(who provider.Person, before string) (string, error) {
 	cookie, err := secret(s.random)
 	if err != nil {

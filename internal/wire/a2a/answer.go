@@ -118,7 +118,7 @@ func (d Denial) info(metadata rawObject) []byte {
 	return o.bytes()
 }
 
-// metadata returns strings only, as ErrorInfo has it. The missing set is the text of a
+// metadata returns strings only, as in ErrorInfo. The missing set is the text of a
 // JSON array, since an operation's name may contain any character. A task that is not
 // there gets the answer of a2a-go in that binding, and no more.
 func (d Denial) metadata(b Binding) rawObject {

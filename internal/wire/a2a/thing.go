@@ -2,7 +2,7 @@ package a2a
 
 import "strings"
 
-// Tasks, contexts and sessions are remembered in one table. Each kind has keys of its own,
+// Tasks, contexts and sessions are remembered in one table. Each kind has its own keys,
 // so that an id of one is never taken for an id of another (ATK-18).
 const (
 	taskKey    = "task:"

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// answerTo reads an answer of ours to a method, in the JSON form of its version.
+// answerTo reads our own answer to a method, in the JSON form of its version.
 func answerTo(path string, answer []byte) (protoreflect.Message, error) {
 	r, err := find(path)
 	if err != nil || r.output == nil {
@@ -22,7 +22,7 @@ func answerTo(path string, answer []byte) (protoreflect.Message, error) {
 	return m, nil
 }
 
-// Encode returns an answer of ours to the method of a path as its message.
+// Encode returns our own answer to the method of a path as its message.
 func Encode(path string, answer []byte) ([]byte, error) {
 	m, err := answerTo(path, answer)
 	if err != nil {
@@ -31,7 +31,7 @@ func Encode(path string, answer []byte) ([]byte, error) {
 	return proto.Marshal(m.Interface())
 }
 
-// Normal returns an answer of ours to a method of 0.3 in the JSON form that
+// Normal returns our own answer to a method of 0.3 in the JSON form that
 // HTTP+JSON has for it.
 func Normal(method string, answer []byte) ([]byte, error) {
 	m, err := answerTo(Service03+method, answer)
@@ -41,7 +41,7 @@ func Normal(method string, answer []byte) ([]byte, error) {
 	return protojson.Marshal(m.Interface())
 }
 
-// WithTasks puts the tasks of an answer of ours in front of those of an answer to
+// WithTasks puts the tasks of our own answer in front of those of an answer to
 // ListTasks, and counts them.
 func WithTasks(path string, message, listed []byte) ([]byte, error) {
 	own, err := answerTo(path, listed)

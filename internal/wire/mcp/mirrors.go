@@ -16,7 +16,7 @@ const maxHeaders = 64
 // arguments there are.
 type mirrors map[mirror]bool
 
-// mirror is one value under a name as headers have it, "" for any name. A mirror without
+// mirror is one value under a name as in headers, "" for any name. A mirror without
 // a value stands for the name alone.
 type mirror struct {
 	name   string
@@ -60,7 +60,7 @@ func (a mirrors) has(name, said string) bool {
 	return err == nil && a[mirror{name: name, kind: powerbox.KindNumber, number: d}]
 }
 
-// headerOf is a name as headers have it: without letter case, with dashes.
+// headerOf is a name as in headers: without letter case, with dashes.
 func headerOf(name string) string {
 	return powerbox.FoldCase(strings.ReplaceAll(name, "_", "-"))
 }

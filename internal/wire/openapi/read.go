@@ -82,7 +82,7 @@ func (r *reader) mapping(n *yaml.Node, depth int) (powerbox.Value, error) {
 	return powerbox.Object(out...), nil
 }
 
-// scalar is a scalar as JSON has it; one without a form in JSON is a text.
+// scalar is a scalar as in JSON; one without a form in JSON is a text.
 func scalar(n *yaml.Node) powerbox.Value {
 	switch n.Tag {
 	case "!!null":
