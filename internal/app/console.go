@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/console"
+	"github.com/powerbox-project/powerbox/internal/web/operations"
 )
 
 // firstAdministrator is the administrator where the configuration names none.
@@ -53,6 +54,9 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 		return err
 	}
 	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.Dev)); err != nil {
+		return err
+	}
+	if c.Operations, err = operations.New(operations.Config{V1: i.Admin.As, Now: a.Now}); err != nil {
 		return err
 	}
 	if i.shared != nil {

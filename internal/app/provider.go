@@ -40,9 +40,6 @@ const backendContext = time.Minute
 // provide adds the Agent Auth provider to the served paths, where an agent is one.
 func (i *Instance) provide(ctx context.Context, a Assembly, w *Wiring, mux *http.ServeMux, started time.Time, g *gate.Gate) error {
 	n := slices.IndexFunc(i.Config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Capabilities) > 0 })
-	if n < 0 && i.desk == nil {
-		return nil
-	}
 	if n < 0 {
 		return i.peopleAlone(ctx, a, w, mux, started, g)
 	}

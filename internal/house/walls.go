@@ -110,8 +110,13 @@ func sides(store func(string) bool) []wall {
 		},
 		{
 			why:     "only programs import web and the gateway",
-			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo")), direct: true,
+			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo", "internal/web")), direct: true,
 			refuses: under("internal/web", "internal/proxy/gateway"),
+		},
+		{
+			why:     "pages show what the interfaces say: an interface knows no page, and web knows no traffic",
+			applies: under("internal/web/api", "internal/web/agentapi", "internal/web/operations"), direct: true,
+			refuses: under("internal/web/console", "internal/proxy/gateway"),
 		},
 		{
 			why:     "app puts a running instance together; only commands and the demo do that",

@@ -54,6 +54,8 @@ type Admin struct {
 	// lives that they signed.
 	Issuing func(agent string) (*keyring.Issuing, bool)
 	Scores  *Scores
+	// Activity counts the calls of the last hour.
+	Activity *Activity
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
 	People    People // nil where people cannot log in
@@ -99,8 +101,10 @@ type ModeRule struct {
 	Canary int    `json:"canary"`
 }
 
-// Handler returns the interface.
-func (a *Admin) Handler() http.Handler {
+// Handler returns the interface, for holders of the operator's token.
+func (a *Admin) Handler() http.Handler { return a.operatorOnly(a.routes()) }
+
+func (a *Admin) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
@@ -121,6 +125,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/capabilities", serve(a, a.capabilities))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
+	mux.HandleFunc("GET /v1/activity", serve(a, a.activity))
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
@@ -139,7 +144,7 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("POST /v1/policies/replay", serveLong(a, a.replay))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
-	return a.operatorOnly(mux)
+	return mux
 }
 
 // operatorOnly lets only callers with the operator's token in.
@@ -317,7 +322,7 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Issuer.SetMode(r.Context(), "operator", agent, set); err != nil {
+	if err := a.Issuer.SetMode(r.Context(), operator(r), agent, set); err != nil {
 		return nil, err
 	}
 	mode, err := a.Mode(r.Context(), agent)

@@ -105,7 +105,7 @@ func (a *Admin) erase(r *http.Request) (any, error) {
 	if asked.DryRun {
 		return a.erasable(r, e)
 	}
-	done, err := a.Issuer.Erase(r.Context(), "operator", e)
+	done, err := a.Issuer.Erase(r.Context(), operator(r), e)
 	if err != nil {
 		return nil, err
 	}

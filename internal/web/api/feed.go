@@ -73,7 +73,7 @@ func (a *Admin) extend(r *http.Request) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	event, err := a.Issuer.Extend(r.Context(), "operator", body.Until, body.Reason)
+	event, err := a.Issuer.Extend(r.Context(), operator(r), body.Until, body.Reason)
 	return map[string]any{"until": event.Until, "by": event.By, "reason": event.Reason, "sequence": event.Sequence, "at": event.At}, err
 }
 

@@ -40,7 +40,7 @@ func (a *Admin) stop(do func(ctx context.Context, operator, target, reason strin
 		if err := decode(r, &body); err != nil {
 			return nil, err
 		}
-		event, err := do(r.Context(), "operator", body.Target, body.Reason)
+		event, err := do(r.Context(), operator(r), body.Target, body.Reason)
 		return freezeStatus(event), err
 	}
 }

@@ -62,7 +62,7 @@ func (a *Admin) rotate(r *http.Request) (any, error) {
 	until := now.Add(grace)
 	next, err := keys.Turn(done.Signs, until, func(next, old keyring.AgentKey) error {
 		before = old.Key.Public().Thumbprint()
-		return a.Issuer.RotatesKey(r.Context(), "operator", issuer.AgentKey{
+		return a.Issuer.RotatesKey(r.Context(), operator(r), issuer.AgentKey{
 			Agent: agent, Key: next.Key.Public().Thumbprint(), Renewed: next.Made, Before: before, Until: until,
 		})
 	})

@@ -64,7 +64,7 @@ func (a *Admin) setPerson(r *http.Request) (any, error) {
 	if !ok || a.People == nil {
 		return nil, status{http.StatusBadRequest, "want freeze, thaw or remove, on a server at which people log in"}
 	}
-	err := a.People.SetPerson(r.Context(), "operator", body.Principal, state, body.Reason)
+	err := a.People.SetPerson(r.Context(), operator(r), body.Principal, state, body.Reason)
 	var said *agentauth.Error
 	if errors.As(err, &said) {
 		return nil, status{http.StatusBadRequest, said.Message}

@@ -47,7 +47,7 @@ func (a *Admin) closePeriod(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	p, err := a.Issuer.ClosePeriod(r.Context(), "operator", signed)
+	p, err := a.Issuer.ClosePeriod(r.Context(), operator(r), signed)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (a *Admin) archivePeriod(r *http.Request) (any, error) {
 	if a.AsksTrust {
 		return nil, status{http.StatusConflict, "levels of trust are asked for, and scores count the whole history: its records stay in the store"}
 	}
-	p, err := a.Issuer.ArchivePeriod(r.Context(), "operator", n, body.Root)
+	p, err := a.Issuer.ArchivePeriod(r.Context(), operator(r), n, body.Root)
 	if err != nil {
 		return nil, err
 	}

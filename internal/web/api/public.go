@@ -56,6 +56,9 @@ func NewPublic(log PublicLog, cosign func(ctx context.Context) error, slog *slog
 	return &Public{Log: log, Cosign: cosign, Slog: slog, busy: make(chan struct{}, atOnce)}
 }
 
+// Head returns the signed checkpoint of everything that is recorded.
+func (p *Public) Head(ctx context.Context) ([]byte, error) { return p.Log.LatestCheckpoint(ctx) }
+
 // checkpoint returns the checkpoint that every caller gets. Where there are witnesses it
 // is the one that they have cosigned, since that is the same for every caller.
 func (p *Public) checkpoint(ctx context.Context) ([]byte, error) {

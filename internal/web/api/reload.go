@@ -12,7 +12,7 @@ type Reloaded struct {
 
 // reload reads the configuration again. The operator has to correct its mistakes.
 func (a *Admin) reload(r *http.Request) (any, error) {
-	out, err := a.Reload(r.Context(), "operator")
+	out, err := a.Reload(r.Context(), operator(r))
 	if err != nil {
 		return nil, status{http.StatusConflict, err.Error()}
 	}

@@ -15,7 +15,7 @@ func (a *Admin) gatewayToken(r *http.Request) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	text, expires, err := a.Issuer.GatewayToken(r.Context(), "operator", body.Agent, time.Duration(body.TTL)*time.Second, a.FeedKey)
+	text, expires, err := a.Issuer.GatewayToken(r.Context(), operator(r), body.Agent, time.Duration(body.TTL)*time.Second, a.FeedKey)
 	return map[string]any{"token": text, "agent": body.Agent, "expires": expires}, err
 }
 
@@ -61,7 +61,7 @@ func (a *Admin) gateways(r *http.Request) (any, error) {
 }
 
 func (a *Admin) closeGateway(r *http.Request) (any, error) {
-	g, err := a.Issuer.CloseGateway(r.Context(), "operator", r.PathValue("id"))
+	g, err := a.Issuer.CloseGateway(r.Context(), operator(r), r.PathValue("id"))
 	// Also where it was closed before: whether that was learnt here is not known.
 	if err := errors.Join(err, a.Gateways.Load(r.Context())); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (a *Admin) revoke(r *http.Request) (any, error) {
 	if body.DryRun {
 		return a.victims(r, t)
 	}
-	rev, err := a.Issuer.RevokeAsOperator(r.Context(), "operator", t)
+	rev, err := a.Issuer.RevokeAsOperator(r.Context(), operator(r), t)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -106,8 +107,10 @@ type Config struct {
 	People    People
 	Desk      Desk       // requests and calls that wait for people; nil where none do
 	Directory *Directory // agents and their cards; nil where this server has none to show
-	URL       string     // the server's own, which decides origin, cookies and passkeys
-	Name      string     // whose pages they are, as people know it
+	// Operations are the pages for operators; nil for none.
+	Operations *operations.Pages
+	URL        string // the server's own, which decides origin, cookies and passkeys
+	Name       string // whose pages they are, as people know it
 	// Fresh is how long after a login someone can approve (AAP-A6).
 	Fresh time.Duration
 	// Session is how long a login lasts.
@@ -179,8 +182,11 @@ func New(c Config) (*Console, error) {
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	if k.pages, err = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).ParseFS(files, "pages/*.html"); err != nil {
-		return nil, fmt.Errorf("console: %w", err)
+	k.pages = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).Funcs(operations.Functions())
+	for _, from := range allTemplates() {
+		if k.pages, err = k.pages.ParseFS(from, "pages/*.html"); err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
 	}
 	// Another site would gain most by posting an approval (ATK-47).
 	guard := http.NewCrossOriginProtection()
@@ -197,14 +203,14 @@ func New(c Config) (*Console, error) {
 // Paths are the paths of the console.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map",
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
 	}
 }
 
 func (k *Console) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*visit) error{
-		"GET /{$}":                                 func(v *visit) error { return v.see("/approve") },
+		"GET /{$}":                                 k.begin,
 		"GET /approve":                             k.home,
 		"POST /approve":                            k.byCode,
 		"GET /approve/events":                      k.events,
@@ -256,6 +262,7 @@ func (k *Console) routes() http.Handler {
 		}
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, serve) })
 	}
+	k.operatorPages(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is no such page"))
 	})
@@ -271,7 +278,7 @@ func isDirectory(pattern string) bool {
 // among them.
 func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
 	h.Set("X-Frame-Options", "DENY")
 	// With no-referrer, browsers have forms say that they come from nowhere.
 	h.Set("Referrer-Policy", "same-origin")
@@ -325,7 +332,9 @@ func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit
 // refuse answers with a page that explains the error, or for a script with a text.
 func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
-	if !errors.As(err, &e) {
+	if no := (*operations.Refused)(nil); errors.As(err, &no) {
+		e = refusal(no)
+	} else if !errors.As(err, &e) {
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the page failed; the server's log says why")
 	}
@@ -344,9 +353,24 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 type problem struct{ Title, Message, Back string }
 
+// refusal is a refusal of the operators' interface as a page words one.
+func refusal(no *operations.Refused) *agentauth.Error {
+	code := agentauth.CodeInvalidRequest
+	switch {
+	case no.Status == http.StatusNotFound:
+		code = agentauth.CodeNotFound
+	case no.Status >= http.StatusInternalServerError:
+		code = agentauth.CodeInternal
+	}
+	return agentauth.Errorf(code, "%s", no.Message)
+}
+
 // frame has the parts around every page.
 type frame struct {
 	Page, Name, Who, Path string
+	Title                 string // of a page that has no title of its own in the frame
+	Menu                  []group
+	Wide                  bool // a page with tables
 	Dev                   bool
 	Directory, Operator   bool
 	Administrator         bool
@@ -357,8 +381,20 @@ func (k *Console) show(v *visit, page string, body any) error {
 	return k.showStatus(v, http.StatusOK, page, body)
 }
 
+// begin sends operators to their home, and everyone else to the requests.
+func (k *Console) begin(v *visit) error {
+	if who, err := k.person(v); err == nil && k.config.Operations != nil && k.operator(who) {
+		return v.see(operations.Path)
+	}
+	return v.see("/approve")
+}
+
 func (k *Console) showStatus(v *visit, status int, page string, body any) error {
-	f := frame{Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
+	return k.showTitled(v, status, page, "", body)
+}
+
+func (k *Console) showTitled(v *visit, status int, page, title string, body any) error {
+	f := frame{Title: title, Wide: title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
 	}
@@ -367,6 +403,7 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 		if d := k.config.Directory; d != nil {
 			f.Directory, f.Operator = true, d.Viewer(who).Operator
 		}
+		f.Menu = k.menu(&f)
 	}
 	var b bytes.Buffer
 	if err := k.pages.ExecuteTemplate(&b, page+".html", f); err != nil {
@@ -388,6 +425,9 @@ func (k *Console) asset(v *visit) error {
 	kind := "text/css; charset=utf-8"
 	if strings.HasSuffix(name, ".js") {
 		kind = "text/javascript; charset=utf-8"
+	}
+	if strings.HasSuffix(name, ".svg") {
+		kind = "image/svg+xml"
 	}
 	v.w.Header().Set("Content-Type", kind)
 	_, err = v.w.Write(data)

@@ -78,13 +78,15 @@ document.addEventListener("submit", (event) => {
   sign(form);
 });
 
+const zoned = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+
 function localTimes(root) {
   for (const one of root.querySelectorAll("option[data-says]")) {
-    one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], zoned);
   }
   for (const one of root.querySelectorAll("time[datetime]")) {
     one.title = one.textContent;
-    one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    one.textContent = new Date(one.dateTime).toLocaleString([], zoned);
   }
 }
 

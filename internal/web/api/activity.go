@@ -1,0 +1,250 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/evidence/action"
+)
+
+const (
+	// activityTime is how far back the activity is counted.
+	activityTime = time.Hour
+	// activityBack is how many records are read back at the first question. It bounds
+	// the time of that answer; after it the log is followed.
+	activityBack = 20_000
+	// activityTook bounds the latencies that are kept of one minute, activityOpen the calls
+	// whose outcome is awaited.
+	activityTook = 500
+	activityOpen = 10_000
+)
+
+// Minute counts the calls of one minute.
+type Minute struct {
+	At      time.Time `json:"at"`
+	Allowed int       `json:"allowed"`
+	Denied  int       `json:"denied"`
+	// P50 and P99 are milliseconds from the decision to the outcome, of the first 500
+	// calls of the minute; 0 where there was none.
+	P50 int64 `json:"p50_ms"`
+	P99 int64 `json:"p99_ms"`
+
+	took []int64
+}
+
+// AgentActivity counts the calls to one agent in the last hour.
+type AgentActivity struct {
+	Agent   string    `json:"agent"`
+	Allowed int       `json:"allowed"`
+	Denied  int       `json:"denied"`
+	Last    time.Time `json:"last"`
+}
+
+// ReasonActivity counts the denials for one reason in the last hour.
+type ReasonActivity struct {
+	Code  string `json:"code"`
+	Times int    `json:"times"`
+}
+
+// ActivityReport is the last hour of the log.
+type ActivityReport struct {
+	// Since is the beginning of the hour, or the time of the first record that was
+	// counted where the hour has more records than are read back.
+	Since   time.Time        `json:"since"`
+	Minutes []Minute         `json:"minutes"` // of the hour, the oldest first, without gaps
+	Agents  []AgentActivity  `json:"agents"`  // by name
+	Reasons []ReasonActivity `json:"reasons"` // the most frequent first
+	Head    LogHead          `json:"head"`
+}
+
+// LogHead is the head of the evidence.
+type LogHead struct {
+	Origin    string `json:"origin"`
+	Size      int64  `json:"size"`
+	Root      string `json:"root"`      // base64
+	Witnesses int    `json:"witnesses"` // signatures beside the log's own
+}
+
+// Activity counts the calls of the last hour. It follows the log by reading it. Its methods
+// can be called by many goroutines.
+type Activity struct {
+	Log  RecordLog
+	Head func(ctx context.Context) ([]byte, error) // the signed checkpoint
+	Now  func() time.Time
+
+	mu      sync.Mutex // guards the fields below
+	begun   bool
+	place   int64
+	midway  bool      // it did not begin with the first record
+	from    time.Time // of the first record that was counted then
+	minutes map[int64]*minuteCount
+	open    map[string]time.Time // decisions whose outcome is not on record yet
+}
+
+// minuteCount is a minute with its parts.
+type minuteCount struct {
+	Minute
+	agents  map[string]AgentActivity
+	reasons map[string]int
+}
+
+// Report brings the counts up to date and returns them.
+func (a *Activity) Report(ctx context.Context) (ActivityReport, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	head, err := a.follow(ctx)
+	if err != nil {
+		return ActivityReport{}, err
+	}
+	now := a.Now().UTC()
+	first := now.Add(-activityTime).Truncate(time.Minute)
+	out := ActivityReport{Since: first, Head: head, Agents: []AgentActivity{}, Reasons: []ReasonActivity{}}
+	if a.from.After(first) {
+		out.Since = a.from
+	}
+	agents, reasons := map[string]AgentActivity{}, map[string]int{}
+	for at := first; !at.After(now); at = at.Add(time.Minute) {
+		m := a.minutes[at.Unix()]
+		if m == nil {
+			out.Minutes = append(out.Minutes, Minute{At: at})
+			continue
+		}
+		slices.Sort(m.took)
+		one := m.Minute
+		one.P50, one.P99 = quantile(m.took, 50), quantile(m.took, 99)
+		out.Minutes = append(out.Minutes, one)
+		for id, n := range m.agents {
+			sum := agents[id]
+			agents[id] = AgentActivity{Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last)}
+		}
+		for code, n := range m.reasons {
+			reasons[code] += n
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(agents)) {
+		out.Agents = append(out.Agents, agents[id])
+	}
+	for code, n := range reasons {
+		out.Reasons = append(out.Reasons, ReasonActivity{code, n})
+	}
+	slices.SortFunc(out.Reasons, func(x, y ReasonActivity) int {
+		return cmp.Or(cmp.Compare(y.Times, x.Times), cmp.Compare(x.Code, y.Code))
+	})
+	maps.DeleteFunc(a.minutes, func(at int64, _ *minuteCount) bool { return at < first.Unix() })
+	return out, nil
+}
+
+// quantile is a percentile of sorted numbers, 0 of none.
+func quantile(sorted []int64, percent int) int64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// follow takes over the new records.
+func (a *Activity) follow(ctx context.Context) (LogHead, error) {
+	head, err := a.head(ctx)
+	if err != nil {
+		return head, err
+	}
+	begins, err := a.Log.Begins(ctx)
+	if err != nil {
+		return head, err
+	}
+	if !a.begun {
+		a.begun, a.minutes, a.open = true, map[int64]*minuteCount{}, map[string]time.Time{}
+		a.place = max(begins, head.Size-activityBack)
+		a.midway = a.place > begins
+	}
+	a.place = max(a.place, begins)
+	for {
+		sealed, err := a.Log.From(ctx, a.place)
+		if err != nil || len(sealed) == 0 {
+			return head, err
+		}
+		for _, s := range sealed {
+			if a.midway && a.from.IsZero() {
+				a.from = s.Record().Time
+			}
+			a.add(s.Record())
+			a.place++
+		}
+	}
+}
+
+func (a *Activity) head(ctx context.Context) (LogHead, error) {
+	signed, err := a.Head(ctx)
+	if err != nil {
+		return LogHead{}, err
+	}
+	lines := strings.Split(string(signed), "\n")
+	if len(lines) < 4 {
+		return LogHead{}, errors.New("the checkpoint cannot be read")
+	}
+	size, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil {
+		return LogHead{}, fmt.Errorf("the checkpoint cannot be read: %w", err)
+	}
+	signatures := strings.Count(string(signed), "\n\u2014 ")
+	return LogHead{Origin: lines[0], Size: size, Root: lines[2], Witnesses: max(0, signatures-1)}, nil
+}
+
+// add counts a record.
+func (a *Activity) add(r evidence.Record) {
+	m := a.minutes[r.Time.Truncate(time.Minute).Unix()]
+	if m == nil {
+		if r.Time.Before(a.Now().Add(-activityTime - time.Minute)) {
+			return
+		}
+		m = &minuteCount{Minute: Minute{At: r.Time.UTC().Truncate(time.Minute)}, agents: map[string]AgentActivity{}, reasons: map[string]int{}}
+		a.minutes[m.At.Unix()] = m
+	}
+	if of := r.Details.OutcomeOf; of != "" {
+		if began, ok := a.open[of]; ok {
+			delete(a.open, of)
+			if len(m.took) < activityTook {
+				m.took = append(m.took, max(0, r.Time.Sub(began).Milliseconds()))
+			}
+		}
+		return
+	}
+	if action.ClassOf(r.ActionType) != action.Call {
+		return
+	}
+	sum := m.agents[r.AgentID]
+	sum.Last = later(sum.Last, r.Time)
+	if r.Decision == evidence.Allow {
+		m.Allowed++
+		sum.Allowed++
+		if len(a.open) < activityOpen {
+			a.open[r.ID] = r.Time
+		}
+	} else {
+		m.Denied++
+		sum.Denied++
+		if len(r.Details.Reasons) > 0 {
+			m.reasons[r.Details.Reasons[0].Code]++
+		}
+	}
+	m.agents[r.AgentID] = sum
+}
+
+func (a *Admin) activity(r *http.Request) (any, error) { return a.Activity.Report(r.Context()) }

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"io/fs"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/operations"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// operating returns the visitor of a page that is for operators alone.
+func (k *Console) operating(v *visit) (provider.Person, error) {
+	who, err := k.person(v)
+	if err == nil && !k.operator(who) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for operators: administrators, and the people whom approvals.operators names")
+	}
+	return who, err
+}
+
+func (k *Console) operator(who provider.Person) bool {
+	return k.config.Directory != nil && k.config.Directory.Viewer(who).Operator
+}
+
+// operatorPages adds the pages for operators.
+func (k *Console) operatorPages(mux *http.ServeMux) {
+	if k.config.Operations == nil {
+		return
+	}
+	for _, route := range k.config.Operations.Routes() {
+		page := func(v *visit) error { return k.operate(v, route) }
+		if route.Change {
+			page = func(v *visit) error { return k.change(v, route) }
+			mux.HandleFunc(route.Pattern+"/challenge", func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, k.changeChallenge) })
+		}
+		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, page) })
+	}
+}
+
+// operate answers with a page for operators.
+func (k *Console) operate(v *visit, route operations.Route) error {
+	who, err := k.operating(v)
+	if err != nil {
+		return err
+	}
+	o := k.config.Operations.Visit(v.r, who.Principal)
+	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
+	if v.r.Method == http.MethodGet {
+		waiting, err := k.waitingFor(v, who)
+		if err != nil {
+			return err
+		}
+		o.Waiting = len(waiting)
+	}
+	answer, err := route.Serve(o)
+	switch {
+	case err != nil:
+		return err
+	case answer.Redirect != "":
+		return v.see(answer.Redirect)
+	case answer.Write != nil:
+		v.wrote = true
+		return answer.Write(v.w)
+	}
+	return k.showTitled(v, http.StatusOK, answer.Page, answer.Title, answer.Body)
+}
+
+// change makes a change that the person's passkey has signed: the form, and nothing else.
+// At a host that can have no passkeys a fresh login has to do.
+func (k *Console) change(v *visit, route operations.Route) error {
+	who, err := k.operating(v)
+	if err != nil {
+		return err
+	}
+	form, err := changeForm(v)
+	switch {
+	case err != nil:
+		return err
+	case k.passkeys != nil:
+		_, err = k.signed(v, who, "change", form)
+	case !k.fresh(v):
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(k.config.Fresh))
+	}
+	if err != nil {
+		return err
+	}
+	return k.operate(v, route)
+}
+
+func (k *Console) changeChallenge(v *visit) error {
+	who, err := k.operating(v)
+	if err != nil {
+		return err
+	}
+	form, err := changeForm(v)
+	if err != nil {
+		return err
+	}
+	return k.challenge(v, who, "change", form)
+}
+
+// changeForm is the digest of a change: its path, and every value of its form. The signature
+// itself is left out.
+func changeForm(v *visit) (string, error) {
+	if err := v.r.ParseMultipartForm(formLimit); err != nil && v.r.PostForm == nil {
+		return "", agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
+	}
+	sum := sha256.New()
+	part := func(text string) {
+		one := sha256.Sum256([]byte(text))
+		sum.Write(one[:])
+	}
+	part(strings.TrimSuffix(v.r.URL.EscapedPath(), "/challenge"))
+	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
+		if name == "assertion" {
+			continue
+		}
+		for _, value := range v.r.PostForm[name] {
+			part(name)
+			part(value)
+		}
+	}
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)), nil
+}
+
+// group is a part of the menu.
+type group struct {
+	Title string
+	Links []operations.Link
+}
+
+// menu lists the pages that a person can see.
+func (k *Console) menu(f *frame) []group {
+	var out []group
+	if f.Operator && k.config.Operations != nil {
+		links := operations.Links()
+		if f.Directory {
+			links = append(links, operations.Link{Path: "/map", Text: "Map"})
+		}
+		out = append(out, group{"Operate", links})
+	}
+	own := []operations.Link{{Path: "/approve", Text: "Approvals"}, {Path: "/approved", Text: "Approved"}, {Path: "/hosts", Text: "My agents"}, {Path: "/activity", Text: "Activity"}}
+	if f.Directory {
+		own = append(own, operations.Link{Path: "/registry", Text: "Registry"})
+	}
+	out = append(out, group{"Decide", own})
+	settings := []operations.Link{{Path: "/passkeys", Text: "Passkeys"}}
+	if f.Administrator {
+		settings = append([]operations.Link{{Path: "/people", Text: "People"}}, settings...)
+	}
+	return append(out, group{"Settings", settings})
+}
+
+// Current reports whether a link of the menu leads to the part of the shown page.
+func (f frame) Current(path string) bool {
+	if path == operations.Path || path == "/approve" {
+		return f.Path == path || path == "/approve" && strings.HasPrefix(f.Path, "/approve/")
+	}
+	return f.Path == path || strings.HasPrefix(f.Path, path+"/")
+}
+
+// allTemplates are the templates of these pages and of those for operators.
+func allTemplates() []fs.FS { return []fs.FS{files, operations.Templates()} }

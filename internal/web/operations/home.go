@@ -1,0 +1,121 @@
+package operations
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// homePage is the state of everything at a look.
+type homePage struct {
+	Waiting  int
+	Activity api.ActivityReport
+	Allowed  int
+	Denied   int
+	P50, P99 int64 // of the last minute that has calls
+	Partial  bool  // the hour has more records than were read
+	Calls    Chart
+	Latency  Chart
+	Frozen   []api.FreezeStatus
+	Agents   []homeAgent
+	Gateways []homeGateway
+	Steps    []step // of the first run that are left
+	Done     int    // steps that are done
+}
+
+// homeAgent is an agent with its calls.
+type homeAgent struct {
+	api.AgentStatus
+	Allowed, Denied int
+	Last            string // how long ago, "" for never in this hour
+}
+
+// homeGateway is a remote gateway that needs a look.
+type homeGateway struct {
+	ID, Agent, Says string
+}
+
+// step is one of the first run.
+type step struct {
+	Text, Why, Command, Link string
+	Done                     bool
+}
+
+// silent is for how long a gateway can be silent before the page says so.
+const silent = 30 * time.Second
+
+func (p *Pages) home(v *Visit) (Answer, error) {
+	ctx, now := v.Context(), p.config.Now()
+	page := homePage{Waiting: v.Waiting}
+	var agents []api.AgentStatus
+	var gateways []api.GatewayStatus
+	for path, into := range map[string]any{"/v1/activity": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways} {
+		if err := v.API.Get(ctx, path, into); err != nil {
+			return Answer{}, err
+		}
+	}
+	for _, m := range page.Activity.Minutes {
+		page.Allowed, page.Denied = page.Allowed+m.Allowed, page.Denied+m.Denied
+		if m.P99 > 0 {
+			page.P50, page.P99 = m.P50, m.P99
+		}
+	}
+	page.Partial = page.Activity.Since.After(now.Add(-59 * time.Minute))
+	page.Calls, page.Latency = callsChart(page.Activity.Minutes), latencyChart(page.Activity.Minutes)
+	for _, a := range agents {
+		one := homeAgent{AgentStatus: a}
+		if i := slices.IndexFunc(page.Activity.Agents, func(n api.AgentActivity) bool { return n.Agent == a.ID }); i >= 0 {
+			n := page.Activity.Agents[i]
+			one.Allowed, one.Denied, one.Last = n.Allowed, n.Denied, ago(now.Sub(n.Last))
+		}
+		page.Agents = append(page.Agents, one)
+	}
+	slices.SortStableFunc(page.Agents, func(a, b homeAgent) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
+	})
+	for _, g := range gateways {
+		if says := attention(g, now); says != "" {
+			page.Gateways = append(page.Gateways, homeGateway{g.ID, g.Agent, says})
+		}
+	}
+	page.firstRun(agents)
+	return Answer{Page: "home", Title: "Home", Body: page}, nil
+}
+
+// attention says why a gateway needs a look, "" for none.
+func attention(g api.GatewayStatus, now time.Time) string {
+	switch {
+	case g.Closed != nil:
+		return ""
+	case g.Heard == nil:
+		return "has not reported since the server started, or for an hour"
+	case now.Sub(g.Heard.At) > silent:
+		return "has been silent for " + ago(now.Sub(g.Heard.At))
+	case g.Heard.Behind > 0:
+		return "has not enforced the last " + plural(int(g.Heard.Behind), "revocation")
+	case g.Heard.Unsent > 0:
+		return "keeps " + plural(int(g.Heard.Unsent), "record") + " that the server does not have"
+	}
+	return ""
+}
+
+// firstRun lists what is left to do after init.
+func (p *homePage) firstRun(agents []api.AgentStatus) {
+	enforcing := func(a api.AgentStatus) bool { return a.Mode != string(gate.Observe) }
+	steps := []step{
+		{Text: "Send a call through the gateway", Why: "Point a client to an agent's address below; its calls then appear here.", Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
+		{Text: "Enforce at one agent", Why: "In observe mode, calls are recorded and never refused. The report says what each level would refuse.", Command: "powerbox report", Done: slices.ContainsFunc(agents, enforcing)},
+		{Text: "Name a witness", Why: "Without one, a restored older copy of the log cannot be told from the newest.", Command: "powerbox witness --help", Done: p.Activity.Head.Witnesses > 0},
+	}
+	for _, s := range steps {
+		if s.Done {
+			p.Done++
+		}
+	}
+	if p.Done < len(steps) {
+		p.Steps = steps
+	}
+}

@@ -1,0 +1,137 @@
+package operations
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/missing"
+)
+
+//go:embed pages/*.html
+var files embed.FS
+
+// Templates are the templates of the pages. Each defines one that is named after its file;
+// the console's frame is around it.
+func Templates() fs.FS { return files }
+
+// Functions are the functions that the templates use.
+func Functions() template.FuncMap {
+	return template.FuncMap{"short": short, "ago": ago, "number": number}
+}
+
+// Config has the parts that the pages need. Every field is required.
+type Config struct {
+	// V1 returns the operators' interface of this process for a person.
+	V1  func(person string) http.Handler
+	Now func() time.Time
+}
+
+// Pages are the pages for operators.
+type Pages struct{ config Config }
+
+// New returns the pages.
+func New(c Config) (*Pages, error) {
+	if err := missing.Fields("operations", c, "V1", "Now"); err != nil {
+		return nil, err
+	}
+	return &Pages{c}, nil
+}
+
+// Visit is one request of an operator.
+type Visit struct {
+	*http.Request
+	Person  string
+	Waiting int  // requests that wait for the person
+	Fresh   bool // the person has logged in just now
+	// Signs reports whether changes are signed with a passkey; otherwise a fresh login is
+	// enough for those that only take away.
+	Signs bool
+	API   API
+}
+
+// Answer is the answer to a visit: a page, another place, or something written by Write.
+type Answer struct {
+	Page  string // name of the template
+	Title string
+	Body  any
+
+	Redirect string
+	Write    func(w http.ResponseWriter) error
+}
+
+// Route is one page, or one change.
+type Route struct {
+	Pattern string // as for [http.ServeMux]
+	Serve   func(*Visit) (Answer, error)
+	// Change says that the route changes something. A passkey signs its form, whose
+	// challenge is at the same path with /challenge behind it.
+	Change bool
+}
+
+// Link is an entry of the menu.
+type Link struct{ Path, Text string }
+
+// Path is the place of the pages.
+const Path = "/admin"
+
+// Links are the entries of the menu.
+func Links() []Link {
+	return []Link{
+		{Path, "Home"},
+	}
+}
+
+// Routes are the pages and the changes.
+func (p *Pages) Routes() []Route {
+	return []Route{
+		{Pattern: "GET " + Path, Serve: p.home},
+	}
+}
+
+// Visit begins a visit.
+func (p *Pages) Visit(r *http.Request, person string) *Visit {
+	return &Visit{Request: r, Person: person, API: API{p.config.V1(person)}}
+}
+
+// short shortens an id for a table; its title has the whole.
+func short(id string) string {
+	const begin, end = 6, 4
+	if len(id) <= begin+end+1 {
+		return id
+	}
+	return id[:begin] + "\u2026" + id[len(id)-end:]
+}
+
+// ago words a duration that has passed.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return strconv.Itoa(max(0, int(d.Seconds()))) + " s"
+	case d < time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " days"
+}
+
+// number writes a number with thin spaces between its thousands.
+func number(n any) string {
+	var text string
+	switch n := n.(type) {
+	case int:
+		text = strconv.Itoa(n)
+	case int64:
+		text = strconv.FormatInt(n, 10)
+	default:
+		return ""
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u2009" + text[i:]
+	}
+	return text
+}
