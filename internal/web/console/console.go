@@ -369,6 +369,7 @@ func refusal(no *operations.Refused) *agentauth.Error {
 type frame struct {
 	Page, Name, Who, Path string
 	Title                 string // of a page that has no title of its own in the frame
+	Script                string // of the page, "" for none
 	Menu                  []group
 	Wide                  bool // a page with tables
 	Dev                   bool
@@ -390,11 +391,14 @@ func (k *Console) begin(v *visit) error {
 }
 
 func (k *Console) showStatus(v *visit, status int, page string, body any) error {
-	return k.showTitled(v, status, page, "", body)
+	return k.showAnswer(v, status, operations.Answer{Page: page, Body: body})
 }
 
-func (k *Console) showTitled(v *visit, status int, page, title string, body any) error {
-	f := frame{Title: title, Wide: title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
+// showAnswer shows a page in its frame. Pages for operators have a title of their own, and
+// tables.
+func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
+	page, body := a.Page, a.Body
+	f := frame{Title: a.Title, Script: a.Script, Wide: a.Title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
 	}

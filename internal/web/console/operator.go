@@ -67,7 +67,7 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 		v.wrote = true
 		return answer.Write(v.w)
 	}
-	return k.showTitled(v, http.StatusOK, answer.Page, answer.Title, answer.Body)
+	return k.showAnswer(v, http.StatusOK, answer)
 }
 
 // change makes a change that the person's passkey has signed: the form, and nothing else.

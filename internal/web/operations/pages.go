@@ -55,9 +55,10 @@ type Visit struct {
 
 // Answer is the answer to a visit: a page, another place, or something written by Write.
 type Answer struct {
-	Page  string // name of the template
-	Title string
-	Body  any
+	Page   string // name of the template
+	Title  string
+	Body   any
+	Script string // a file of the console's assets, beside console.js; "" for none
 
 	Redirect string
 	Write    func(w http.ResponseWriter) error
