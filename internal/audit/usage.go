@@ -17,12 +17,12 @@ type Usage struct {
 	Agent string    `json:"agent"`
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-	Uses  []heldUse `json:"uses"`
+	Uses  []HeldUse `json:"uses"`
 	calls []Use     // the calls that were let through, for --narrow
 }
 
-// heldUse has the right of one holder to one operation of one agent, and its uses.
-type heldUse struct {
+// HeldUse has the right of one holder to one operation of one agent, and its uses.
+type HeldUse struct {
 	Holder    string `json:"holder"` // configured name or holder id
 	Agent     string `json:"agent"`
 	Operation string `json:"operation"` // grant/operation, or a scope
@@ -33,12 +33,12 @@ type heldUse struct {
 }
 
 // possession gathers the rights and uses in records.
-type possession map[[3]string]*heldUse
+type possession map[[3]string]*HeldUse
 
-func (p possession) of(holder, agent, operation string) *heldUse {
+func (p possession) of(holder, agent, operation string) *HeldUse {
 	key := [3]string{holder, agent, operation}
 	if p[key] == nil {
-		p[key] = &heldUse{Holder: holder, Agent: agent, Operation: operation}
+		p[key] = &HeldUse{Holder: holder, Agent: agent, Operation: operation}
 	}
 	return p[key]
 }
@@ -81,7 +81,7 @@ func localName(r evidence.Record, name string) string { return strings.TrimPrefi
 
 // covered reports whether a used operation falls under a grant of its holder, where that
 // is a scope for many operations.
-func (p possession) covered(by *heldUse) bool {
+func (p possession) covered(by *HeldUse) bool {
 	pattern, ok := scopePattern(by.Operation)
 	if !ok {
 		return false
@@ -130,12 +130,12 @@ func UsageOf(ctx context.Context, from Source, agent string, q Query) (Usage, er
 			}
 		}
 	}
-	out := Usage{Agent: agent, Since: q.Since, Until: q.Until, Uses: []heldUse{}, calls: let.List()}
+	out := Usage{Agent: agent, Since: q.Since, Until: q.Until, Uses: []HeldUse{}, calls: let.List()}
 	for _, h := range held {
 		h.Unused = h.Granted && h.Exercised == 0 && !held.covered(h)
 		out.Uses = append(out.Uses, *h)
 	}
-	slices.SortFunc(out.Uses, func(a, b heldUse) int {
+	slices.SortFunc(out.Uses, func(a, b HeldUse) int {
 		return cmp.Or(strings.Compare(a.Holder, b.Holder), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out, nil

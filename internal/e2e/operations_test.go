@@ -30,3 +30,56 @@ func TestOperatorsHome(t *testing.T) {
 		t.Errorf("a person who is no operator opens the home of operators: HTTP %d; want 403", status)
 	}
 }
+
+// TestOperatorsTry asks about calls that are not made: by a caller's scope, and by a
+// capability that is on record.
+func TestOperatorsTry(t *testing.T) {
+	w := directory(t)
+	b := openBrowser(t)
+	b.login(w.url, "carol", "/admin/try")
+	ask := func(operation, caller string) {
+		t.Helper()
+		b.do(chromedp.Navigate(w.url+"/admin/try"), chromedp.SendKeys(chromedp.CSS("#agent"), "documents"), chromedp.SendKeys(chromedp.CSS("#operation"), operation), chromedp.SendKeys(chromedp.CSS("#caller"), caller))
+		b.press("form.fields button", "main")
+	}
+	ask("documents:read/search", "desk")
+	b.says("try", "Every layer holds", "the scope of desk at documents allows it", "Not asked: the proof of the holder")
+	b.opened(w.url, "/admin/try", "try")
+	ask("documents:write/delete", "desk")
+	b.says("try", "First layer that does not hold: scope", "denied")
+	b.shot("try-denied")
+	ask("documents:read/nothing", "desk")
+	b.says("try", "it offers [")
+	if status, page := w.atPage("dora").post("/admin/try", nil); status != http.StatusForbidden {
+		t.Errorf("a person who is no operator tries a call: HTTP %d %s; want 403", status, page)
+	}
+}
+
+// TestOperatorsPolicy tries a candidate on recorded decisions, and changes nothing.
+func TestOperatorsPolicy(t *testing.T) {
+	w := directory(t)
+	b := openBrowser(t)
+	b.login(w.url, "carol", "/admin/policy")
+	b.says("policy", "In force: sha256:", ".cedar")
+	b.opened(w.url, "/admin/policy", "policy")
+	b.js(`document.querySelector("textarea").value = "forbid (principal, action, resource);"`)
+	b.press("form.fields > p button", "#tried")
+	b.says("policy", "What would change", "+forbid (principal, action, resource);")
+	b.shot("policy-tried")
+	b.js(`document.querySelector("textarea").value = "permit ("`)
+	b.press("form.fields > p button", ".problem")
+	b.says("policy", ".cedar")
+}
+
+// TestOperatorsAdvisor compares what callers may do with what they did.
+func TestOperatorsAdvisor(t *testing.T) {
+	w := directory(t)
+	b := openBrowser(t)
+	b.login(w.url, "carol", "/admin/advisor?agent=documents")
+	b.says("advisor", "Advisor", "documents")
+	b.opened(w.url, "/admin/advisor?agent=documents", "advisor")
+	b.do(chromedp.Navigate(w.url + "/admin/advisor?agent=documents&days=0"))
+	b.says("advisor", "days must be a number from 1 to 365")
+	b.opened(w.url, "/admin/settings", "settings")
+	b.says("settings", "Keys to pin", "checkpoints", "records of")
+}

@@ -50,6 +50,8 @@ type Admin struct {
 	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
 	// Policies reads policies that are not in force, by the names of their files.
 	Policies func(files map[string][]byte) (issuer.Policy, error)
+	// PolicyFiles returns the texts of the policies that are in force, by name.
+	PolicyFiles func() map[string][]byte
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
 	Issuing func(agent string) (*keyring.Issuing, bool)
@@ -141,6 +143,8 @@ func (a *Admin) routes() http.Handler {
 	mux.HandleFunc("GET /v1/webhooks", serve(a, a.webhooks))
 	mux.HandleFunc("POST /v1/webhooks/{id}", serve(a, a.redeliver))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
+	mux.HandleFunc("POST /v1/try", serve(a, a.tries))
+	mux.HandleFunc("GET /v1/policies", serve(a, a.policies))
 	mux.HandleFunc("POST /v1/policies/replay", serveLong(a, a.replay))
 	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)

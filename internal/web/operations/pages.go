@@ -83,6 +83,10 @@ const Path = "/admin"
 func Links() []Link {
 	return []Link{
 		{Path, "Home"},
+		{Path + "/try", "Try it"},
+		{Path + "/policy", "Policy"},
+		{Path + "/advisor", "Advisor"},
+		{Path + "/settings", "Gateways and keys"},
 	}
 }
 
@@ -90,6 +94,12 @@ func Links() []Link {
 func (p *Pages) Routes() []Route {
 	return []Route{
 		{Pattern: "GET " + Path, Serve: p.home},
+		{Pattern: "GET " + Path + "/try", Serve: p.tryForm},
+		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk},
+		{Pattern: "GET " + Path + "/policy", Serve: p.policy},
+		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry},
+		{Pattern: "GET " + Path + "/advisor", Serve: p.advisor},
+		{Pattern: "GET " + Path + "/settings", Serve: p.settings},
 	}
 }
 

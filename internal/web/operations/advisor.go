@@ -1,0 +1,97 @@
+package operations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// The bounds of what the advisor reads.
+const (
+	advisorDays  = 30
+	advisorMost  = 365
+	advisorLimit = 20_000 // records
+)
+
+// advisorPage compares what is granted with what is used, at one agent.
+type advisorPage struct {
+	Agents []string
+	Agent  string
+	Days   int
+	Uses   []audit.HeldUse
+	Unused int
+	Read   int  // records that were read
+	Cut    bool // more were not read
+	Narrow string
+}
+
+// counted counts the records that are read, and ends at a limit.
+type counted struct {
+	audit.Source
+	page *advisorPage
+}
+
+// Each implements [audit.Source].
+func (c counted) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		for r, err := range c.Source.Each(ctx, q) {
+			if err == nil && c.page.Read >= advisorLimit {
+				c.page.Cut = true
+				return
+			}
+			c.page.Read++
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p *Pages) advisor(v *Visit) (Answer, error) {
+	page := advisorPage{Agent: v.URL.Query().Get("agent"), Days: advisorDays}
+	var agents []api.AgentStatus
+	if err := v.API.Get(v.Context(), "/v1/agents", &agents); err != nil {
+		return Answer{}, err
+	}
+	for _, a := range agents {
+		page.Agents = append(page.Agents, a.ID)
+	}
+	if days := v.URL.Query().Get("days"); days != "" {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > advisorMost {
+			return Answer{}, &Refused{http.StatusBadRequest, "days must be a number from 1 to " + strconv.Itoa(advisorMost)}
+		}
+		page.Days = n
+	}
+	if page.Agent == "" && len(page.Agents) > 0 {
+		page.Agent = page.Agents[0]
+	}
+	if page.Agent == "" {
+		return Answer{Page: "advisor", Title: "Advisor", Body: page}, nil
+	}
+	q := audit.Query{Since: p.config.Now().Add(-time.Duration(page.Days) * 24 * time.Hour)}
+	u, err := audit.UsageOf(v.Context(), counted{v.API, &page}, page.Agent, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	page.Uses = u.Uses
+	for _, h := range u.Uses {
+		if h.Unused {
+			page.Unused++
+		}
+	}
+	scopes, err := json.MarshalIndent(u.Narrowed().Grants(), "", "  ")
+	if err != nil {
+		return Answer{}, fmt.Errorf("operations: %w", err)
+	}
+	page.Narrow = string(scopes)
+	return Answer{Page: "advisor", Title: "Advisor", Body: page}, nil
+}

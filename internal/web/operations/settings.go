@@ -1,0 +1,37 @@
+package operations
+
+import (
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/version"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// settingsPage is the state of what an operator sets up outside of the pages.
+type settingsPage struct {
+	Version  string
+	Gateways []settingsGateway
+	Trust    evidence.Trust
+	Head     api.LogHead
+}
+
+// settingsGateway is a remote gateway with its state in words.
+type settingsGateway struct {
+	api.GatewayStatus
+	Says string // what needs a look, "" for nothing
+}
+
+func (p *Pages) settings(v *Visit) (Answer, error) {
+	page := settingsPage{Version: version.Read().String()}
+	var gateways []api.GatewayStatus
+	var activity api.ActivityReport
+	for path, into := range map[string]any{"/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/activity": &activity} {
+		if err := v.API.Get(v.Context(), path, into); err != nil {
+			return Answer{}, err
+		}
+	}
+	page.Head = activity.Head
+	for _, g := range gateways {
+		page.Gateways = append(page.Gateways, settingsGateway{g, attention(g, p.config.Now())})
+	}
+	return Answer{Page: "settings", Title: "Settings", Body: page}, nil
+}
