@@ -108,46 +108,10 @@ func (a *Admin) Handler() http.Handler { return a.operatorOnly(a.routes()) }
 
 func (a *Admin) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
-	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
-	mux.HandleFunc("POST /v1/config/reload", serveLong(a, a.reload))
-	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
-	mux.HandleFunc("GET /v1/revocations/{sequence}/gateways", serve(a, a.reached))
-	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
-	mux.HandleFunc("GET /v1/freezes", serve(a, a.freezes))
-	mux.HandleFunc("POST /v1/freezes", serve(a, a.stop(a.Issuer.Freeze)))
-	mux.HandleFunc("GET /v1/people", serve(a, a.people))
-	mux.HandleFunc("POST /v1/people/{verb}", serve(a, a.setPerson))
-	mux.HandleFunc("POST /v1/thaws", serve(a, a.stop(a.Issuer.Thaw)))
-	mux.HandleFunc("GET /v1/feed/key", serve(a, a.feedKey))
-	mux.HandleFunc("POST /v1/gateway-tokens", serve(a, a.gatewayToken))
-	mux.HandleFunc("GET /v1/gateways", serve(a, a.gateways))
-	mux.HandleFunc("DELETE /v1/gateways/{id}", serve(a, a.closeGateway))
-	mux.HandleFunc("POST /v1/feed/extension", serve(a, a.extend))
-	mux.HandleFunc("GET /v1/capabilities", serve(a, a.capabilities))
-	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
-	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
-	mux.HandleFunc("GET /v1/activity", serve(a, a.activity))
-	mux.HandleFunc("GET /v1/records", a.records)
-	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
-	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
-	mux.HandleFunc("GET /v1/records/{id}/arguments-key", serve(a, a.argumentsKey))
-	mux.HandleFunc("POST /v1/evidence/erasures", serveLong(a, a.erase))
-	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
-	mux.HandleFunc("POST /v1/evidence/periods", serveLong(a, a.closePeriod))
-	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", a.exportPeriod)
-	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serveLong(a, a.archivePeriod))
-	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
-	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
-	mux.HandleFunc("GET /v1/trust/{agent}", serve(a, a.trust))
-	mux.HandleFunc("GET /v1/webhooks", serve(a, a.webhooks))
-	mux.HandleFunc("POST /v1/webhooks/{id}", serve(a, a.redeliver))
-	mux.HandleFunc("POST /v1/can", serve(a, a.can))
-	mux.HandleFunc("POST /v1/try", serve(a, a.tries))
-	mux.HandleFunc("GET /v1/policies", serve(a, a.policies))
-	mux.HandleFunc("POST /v1/policies/replay", serveLong(a, a.replay))
-	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
-	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
+	for _, r := range a.table() {
+		mux.HandleFunc(r.pattern, r.serve)
+	}
+	mux.Handle("GET "+PathOpenAPI, a.described())
 	return mux
 }
 
@@ -306,9 +270,7 @@ func (a *Admin) Overridden(ctx context.Context) (map[string][2]string, error) {
 }
 
 func (a *Admin) setMode(r *http.Request) (any, error) {
-	var body struct {
-		Mode string `json:"mode"`
-	}
+	var body modeChange
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
@@ -330,7 +292,7 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	mode, err := a.Mode(r.Context(), agent)
-	return map[string]string{"agent": agent, "mode": string(mode), "before": string(before)}, err
+	return modeChanged{agent, string(mode), string(before)}, err
 }
 
 // CapabilityStatus is a capability as operators see it: with its real
@@ -409,12 +371,7 @@ func (a *Admin) record(r *http.Request) (any, error) {
 }
 
 func (a *Admin) can(r *http.Request) (any, error) {
-	var body struct {
-		Caller    string          `json:"caller"`
-		Agent     string          `json:"agent"`
-		Operation string          `json:"operation"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
+	var body canRequest
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
@@ -441,11 +398,11 @@ func (a *Admin) can(r *http.Request) (any, error) {
 		return nil, status{http.StatusBadRequest, err.Error()}
 	}
 	d := a.Can(body.Caller, body.Agent, attempt)
-	reasons := make([]map[string]string, 0, len(d.Reasons))
+	answer := canAnswer{Allowed: d.Allowed, Reasons: []canReason{}}
 	for _, reason := range d.Reasons {
-		reasons = append(reasons, map[string]string{"code": string(reason.Code), "message": reason.String()})
+		answer.Reasons = append(answer.Reasons, canReason{string(reason.Code), reason.String()})
 	}
-	return map[string]any{"allowed": d.Allowed, "reasons": reasons}, nil
+	return answer, nil
 }
 
 // bundle streams the evidence. An error after the first byte cannot be told by

@@ -91,13 +91,7 @@ type ListedBody struct {
 
 // erase erases bodies, and with dry_run tells which it would erase.
 func (a *Admin) erase(r *http.Request) (any, error) {
-	var asked struct {
-		Records   []string  `json:"records"`
-		Agent     string    `json:"agent"`
-		Principal string    `json:"principal"`
-		Until     time.Time `json:"until"`
-		DryRun    bool      `json:"dry_run"`
-	}
+	var asked erasure
 	if err := decode(r, &asked); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/remote/feed"
@@ -66,10 +65,7 @@ func Feed(p *feed.Publisher, may func(*http.Request) (context.Context, bool)) ht
 
 // extend answers an operator's extension of the lease.
 func (a *Admin) extend(r *http.Request) (any, error) {
-	var body struct {
-		Until  time.Time `json:"until"`
-		Reason string    `json:"reason"`
-	}
+	var body extension
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}

@@ -33,10 +33,7 @@ func (a *Admin) freezes(*http.Request) (any, error) {
 // stop answers a freeze or a thaw.
 func (a *Admin) stop(do func(ctx context.Context, operator, target, reason string) (issuer.Revocation, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		var body struct {
-			Target string `json:"target"`
-			Reason string `json:"reason"`
-		}
+		var body stopping
 		if err := decode(r, &body); err != nil {
 			return nil, err
 		}

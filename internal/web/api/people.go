@@ -54,10 +54,7 @@ func (a *Admin) people(r *http.Request) (any, error) {
 
 func (a *Admin) setPerson(r *http.Request) (any, error) {
 	state, ok := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed}[r.PathValue("verb")]
-	var body struct {
-		Principal string `json:"principal"`
-		Reason    string `json:"reason"`
-	}
+	var body personChange
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}

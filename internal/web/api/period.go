@@ -65,9 +65,7 @@ func periodNumber(text string) (int64, error) {
 // archivePeriod takes the records of a period out of the store. Scores count the
 // whole history: where a level is asked for it stays.
 func (a *Admin) archivePeriod(r *http.Request) (any, error) {
-	var body struct {
-		Root string `json:"root"`
-	}
+	var body archiving
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}

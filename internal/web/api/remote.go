@@ -8,10 +8,7 @@ import (
 
 // gatewayToken makes a token that enrols a gateway.
 func (a *Admin) gatewayToken(r *http.Request) (any, error) {
-	var body struct {
-		Agent string `json:"agent"`
-		TTL   int    `json:"ttl"` // seconds
-	}
+	var body gatewayTokenRequest
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}

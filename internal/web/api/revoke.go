@@ -20,15 +20,7 @@ const maxVictims = 1000
 // revoke answers a revocation, single and bulk (EXT-15), and with dry_run lists the
 // capabilities that would end.
 func (a *Admin) revoke(r *http.Request) (any, error) {
-	var body struct {
-		Target    string   `json:"target"`
-		Chain     []string `json:"chain"`
-		Issuer    string   `json:"issuer"`
-		Holder    string   `json:"holder"`
-		Delegator string   `json:"delegator"`
-		Principal string   `json:"principal"`
-		DryRun    bool     `json:"dry_run"`
-	}
+	var body revocation
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
@@ -88,7 +80,7 @@ func (a *Admin) revoked(r *http.Request) (any, error) {
 			frozen = append(frozen, id)
 		}
 	}
-	return map[string]any{"revoked": revoked, "frozen": frozen}, nil
+	return revokedOf{revoked, frozen}, nil
 }
 
 // report is how far a gateway had followed the feed when it last said so.

@@ -52,7 +52,7 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 	page := homePage{Waiting: v.Waiting}
 	var agents []api.AgentStatus
 	var gateways []api.GatewayStatus
-	for path, into := range map[string]any{"/v1/activity": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways} {
+	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways} {
 		if err := v.API.Get(ctx, path, into); err != nil {
 			return Answer{}, err
 		}

@@ -24,7 +24,7 @@ func (p *Pages) settings(v *Visit) (Answer, error) {
 	page := settingsPage{Version: version.Read().String()}
 	var gateways []api.GatewayStatus
 	var activity api.ActivityReport
-	for path, into := range map[string]any{"/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/activity": &activity} {
+	for path, into := range map[string]any{"/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/summary": &activity} {
 		if err := v.API.Get(v.Context(), path, into); err != nil {
 			return Answer{}, err
 		}

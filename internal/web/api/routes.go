@@ -1,0 +1,184 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
+
+// route is one operation of the interface, with its description. The document at
+// [PathOpenAPI] is made from these, so that no operation is served undescribed.
+type route struct {
+	pattern string // method and path, as for [http.ServeMux]
+	says    string
+	query   []parameter
+	in, out any    // values of the types of the bodies; nil for none, or for any JSON
+	media   string // of the answer; "" for JSON
+	serve   http.HandlerFunc
+}
+
+// parameter is a parameter in the query.
+type parameter struct{ name, says string }
+
+// recordParameters select records.
+var recordParameters = []parameter{
+	{"agent", "id of the agent"},
+	{"requester", "caller, by its configured name or as in records"},
+	{"principal", "person for whom it was, as in records"},
+	{"task", "id of the task"},
+	{"trace", "id of the trace"},
+	{"operation", "agent/grant/operation"},
+	{"capability", "id of the capability"},
+	{"decision", "ALLOW, DENY or ABSTAIN"},
+	{"outcome_of", "id of the decision whose outcome is wanted"},
+	{"before", "id of a record: those that the log has before it"},
+	{"since", "time in RFC 3339, included"},
+	{"until", "time in RFC 3339, included"},
+	{"limit", "1 to 1000 records; 1000 without it"},
+}
+
+// table lists all operations.
+func (a *Admin) table() []route {
+	var all []route
+	for _, part := range [][]route{a.operating(), a.stopping(), a.gatewayRoutes(), a.capabilityRoutes(), a.recordRoutes(), a.policyRoutes()} {
+		all = append(all, part...)
+	}
+	return all
+}
+
+func (a *Admin) operating() []route {
+	return []route{
+		{pattern: "GET /v1/agents", says: "List the protected agents.", out: []AgentStatus{}, serve: serve(a, a.agents)},
+		{pattern: "PUT /v1/agents/{agent}/mode", says: "Set the mode of an agent, or \"configured\" to use that of the configuration.", in: modeChange{}, out: modeChanged{}, serve: serve(a, a.setMode)},
+		{pattern: "POST /v1/agents/{agent}/keys", says: "Have an agent issue with a new key.", in: Rotation{}, out: Rotated{}, serve: serve(a, a.rotate)},
+		{pattern: "GET /v1/trust/{agent}", says: "Return the score of an agent.", query: []parameter{{"at", "time in RFC 3339; now without it"}}, out: Score{}, serve: serve(a, a.trust)},
+		{pattern: "GET /v1/summary", says: "Count the calls of the last hour, and show the head of the log.", out: ActivityReport{}, serve: serve(a, a.activity)},
+		{pattern: "POST /v1/config/reload", says: "Read the configuration again.", out: Reloaded{}, serve: serveLong(a, a.reload)},
+		{pattern: "GET /v1/webhooks", says: "Show the webhooks and the messages that none took.", out: Webhooks{}, serve: serve(a, a.webhooks)},
+		{pattern: "POST /v1/webhooks/{id}", says: "Try a message again.", out: WebhookMessage{}, serve: serve(a, a.redeliver)},
+	}
+}
+
+func (a *Admin) stopping() []route {
+	return []route{
+		{pattern: "POST /v1/revocations", says: "Revoke a capability, a link of a chain, or all that a holder, a delegator, a person or an agent's key has; with dry_run only list what would end.", in: revocation{}, serve: serve(a, a.revoke)},
+		{pattern: "GET /v1/revocations/{sequence}/gateways", says: "Tell which gateways enforce a revocation.", out: Reached{}, serve: serve(a, a.reached)},
+		{pattern: "GET /v1/revoked", says: "Tell which of some ids are revoked or frozen.", query: []parameter{{"id", "id; may be repeated"}}, out: revokedOf{}, serve: serve(a, a.revoked)},
+		{pattern: "GET /v1/freezes", says: "List what is frozen.", out: []FreezeStatus{}, serve: serve(a, a.freezes)},
+		{pattern: "POST /v1/freezes", says: "Freeze a capability, a holder, a person or an agent.", in: stopping{}, out: FreezeStatus{}, serve: serve(a, a.stop(a.Issuer.Freeze))},
+		{pattern: "POST /v1/thaws", says: "End a freeze.", in: stopping{}, out: FreezeStatus{}, serve: serve(a, a.stop(a.Issuer.Thaw))},
+		{pattern: "GET /v1/people", says: "List the people who can log in.", query: []parameter{{"principal", "of one person"}}, out: []PersonStatus{}, serve: serve(a, a.people)},
+		{pattern: "POST /v1/people/{verb}", says: "Freeze, thaw or remove a person.", in: personChange{}, serve: serve(a, a.setPerson)},
+	}
+}
+
+func (a *Admin) gatewayRoutes() []route {
+	return []route{
+		{pattern: "GET /v1/feed/key", says: "Return the key that signs the feed of revocations.", serve: serve(a, a.feedKey)},
+		{pattern: "POST /v1/feed/extension", says: "Let gateways that are cut off serve longer.", in: extension{}, serve: serve(a, a.extend)},
+		{pattern: "POST /v1/gateway-tokens", says: "Make a token that enrols a remote gateway.", in: gatewayTokenRequest{}, serve: serve(a, a.gatewayToken)},
+		{pattern: "GET /v1/gateways", says: "List the remote gateways.", out: []GatewayStatus{}, serve: serve(a, a.gateways)},
+		{pattern: "DELETE /v1/gateways/{id}", says: "Close a remote gateway.", out: GatewayStatus{}, serve: serve(a, a.closeGateway)},
+	}
+}
+
+func (a *Admin) capabilityRoutes() []route {
+	return []route{
+		{pattern: "GET /v1/capabilities", says: "List the live capabilities of a holder, and those that it passed on.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}}, out: []CapabilityStatus{}, serve: serve(a, a.capabilities)},
+		{pattern: "GET /v1/capabilities/{id}", says: "Return one capability, without its token.", out: CapabilityStatus{}, serve: serve(a, a.capability)},
+		{pattern: "POST /v1/capabilities/{id}/status", says: "Give a capability a place in the status list.", serve: serve(a, a.statusPlace)},
+		{pattern: "POST /v1/can", says: "Tell whether the scope of a caller allows an operation.", in: canRequest{}, out: canAnswer{}, serve: serve(a, a.can)},
+		{pattern: "POST /v1/try", says: "Tell layer by layer what would become of a call. Nothing is called or kept.", in: Try{}, out: Verdict{}, serve: serve(a, a.tries)},
+	}
+}
+
+func (a *Admin) recordRoutes() []route {
+	return []route{
+		{pattern: "GET /v1/records", says: "Return one page of records, the newest first. Powerbox-Next has the id that the next page begins before; a page can be empty and have a next one.", query: recordParameters, out: []json.RawMessage{}, serve: a.records},
+		{pattern: "GET /v1/records/{id}", says: "Return one record as it was sealed.", serve: serve(a, a.record)},
+		{pattern: "GET /v1/records/{id}/body", says: "Return the kept body of a record.", serve: serve(a, a.body)},
+		{pattern: "GET /v1/records/{id}/arguments-key", says: "Return the key of the digest of the arguments of an execution.", serve: serve(a, a.argumentsKey)},
+		{pattern: "GET /v1/evidence/bundle", says: "Export the evidence, for verifiers.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: a.bundle},
+		{pattern: "GET /v1/evidence/proof/{id}", says: "Return the C2SP tlog-proof of a record.", media: "text/plain", serve: a.proof},
+		{pattern: "GET /v1/evidence/trust", says: "Return the keys that a verifier pins.", out: evidence.Trust{}, serve: serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil })},
+		{pattern: "POST /v1/evidence/erasures", says: "Erase bodies; with dry_run only list them.", in: erasure{}, serve: serveLong(a, a.erase)},
+		{pattern: "GET /v1/evidence/periods", says: "List the closed periods.", out: []PeriodStatus{}, serve: serve(a, a.periods)},
+		{pattern: "POST /v1/evidence/periods", says: "Close the period.", out: PeriodStatus{}, serve: serveLong(a, a.closePeriod)},
+		{pattern: "GET /v1/evidence/periods/{period}/bundle", says: "Export one closed period.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: a.exportPeriod},
+		{pattern: "POST /v1/evidence/periods/{period}/archive", says: "Remove the records of a closed period that was exported.", in: archiving{}, out: PeriodStatus{}, serve: serveLong(a, a.archivePeriod)},
+	}
+}
+
+func (a *Admin) policyRoutes() []route {
+	return []route{
+		{pattern: "GET /v1/policies", says: "Return the policies in force.", out: PoliciesInForce{}, serve: serve(a, a.policies)},
+		{pattern: "POST /v1/policies/replay", says: "Decide recorded decisions again under other policies.", in: Replay{}, out: ReplayAnswer{}, serve: serveLong(a, a.replay)},
+	}
+}
+
+// The bodies of operations that have no type elsewhere.
+type (
+	modeChange struct {
+		Mode string `json:"mode"`
+	}
+	modeChanged struct {
+		Agent  string `json:"agent"`
+		Mode   string `json:"mode"`
+		Before string `json:"before"`
+	}
+	revocation struct {
+		Target    string   `json:"target,omitempty"` // id of a capability
+		Chain     []string `json:"chain,omitempty"`
+		Issuer    string   `json:"issuer,omitempty"`
+		Holder    string   `json:"holder,omitempty"`
+		Delegator string   `json:"delegator,omitempty"`
+		Principal string   `json:"principal,omitempty"`
+		DryRun    bool     `json:"dry_run,omitempty"`
+	}
+	revokedOf struct {
+		Revoked []string `json:"revoked"`
+		Frozen  []string `json:"frozen"`
+	}
+	stopping struct {
+		Target string `json:"target"`
+		Reason string `json:"reason"`
+	}
+	personChange struct {
+		Principal string `json:"principal"`
+		Reason    string `json:"reason"`
+	}
+	extension struct {
+		Until  time.Time `json:"until"`
+		Reason string    `json:"reason"`
+	}
+	gatewayTokenRequest struct {
+		Agent string `json:"agent"`
+		TTL   int    `json:"ttl"` // seconds
+	}
+	canRequest struct {
+		Caller    string          `json:"caller"`
+		Agent     string          `json:"agent"`
+		Operation string          `json:"operation"`
+		Arguments json.RawMessage `json:"arguments,omitempty"`
+	}
+	canAnswer struct {
+		Allowed bool        `json:"allowed"`
+		Reasons []canReason `json:"reasons"`
+	}
+	canReason struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	erasure struct {
+		Records   []string  `json:"records,omitempty"`
+		Agent     string    `json:"agent,omitempty"`
+		Principal string    `json:"principal,omitempty"`
+		Until     time.Time `json:"until,omitzero"`
+		DryRun    bool      `json:"dry_run,omitempty"`
+	}
+	archiving struct {
+		Root string `json:"root"`
+	}
+)
