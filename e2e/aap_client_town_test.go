@@ -21,7 +21,7 @@ import (
 // exampleBank is examples/bank, built once.
 var exampleBank = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(filepath.Dir(binary), "bank")
-	said, err := exec.Command("go", "build", "-o", out, "../../examples/bank").CombinedOutput()
+	said, err := exec.Command("go", "build", "-C", "..", "-o", out, "./examples/bank").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w\n%s", err, said)
 	}

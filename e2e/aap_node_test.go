@@ -16,7 +16,7 @@ import (
 func agentAuthNode(t *testing.T, script string, args ...string) []string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("agentauthjs", "node_modules", "jose")); err != nil {
-		t.Fatal("the clients in JavaScript lack their packages: run make test-deps, or npm ci in internal/e2e/agentauthjs")
+		t.Fatal("the clients in JavaScript lack their packages: run make test-deps, or npm ci in e2e/agentauthjs")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -120,10 +120,10 @@ func startAbroad(t *testing.T, floor string) abroad {
 	a := abroad{town: w}
 	a.reporter = w.attach("reporter", reporter, "agents:\n"+at("librarian")+
 		"    hand: [{of: documents, skills: [retrieve_document]}]\n"+at("documents")+inbound("reporter", inReporter, port))
-	agentProgram(t, []string{"LIBRARIAN=" + w.agentURL("librarian"), "http_proxy=" + a.reporter.where.Proxy}, python, "../../examples/anylanguage/reporter.py", port)
+	agentProgram(t, []string{"LIBRARIAN=" + w.agentURL("librarian"), "http_proxy=" + a.reporter.where.Proxy}, python, "../examples/anylanguage/reporter.py", port)
 	port = freePort(t)
 	a.librarian = w.attach("librarian", librarian, "agents:\n"+at("documents")+floor+inbound("librarian", inLibrarian, port))
-	agentProgram(t, []string{"LIBRARY=" + a.librarian.agentURL("documents")}, "node", "../../examples/anylanguage/librarian.mjs", port)
+	agentProgram(t, []string{"LIBRARY=" + a.librarian.agentURL("documents")}, "node", "../examples/anylanguage/librarian.mjs", port)
 	a.client = w.attach("client", client, "socket: client.sock\nagents:\n"+at("reporter")+`    request:
       - {skills: [report], purpose: report on the quarter}
     hand:

@@ -22,7 +22,7 @@ import (
 // bankBinary builds examples/bank, once.
 var bankBinary = sync.OnceValues(func() (string, error) {
 	file := filepath.Join(filepath.Dir(binary), "bank")
-	out, err := exec.Command("go", "build", "-o", file, "../../examples/bank").CombinedOutput()
+	out, err := exec.Command("go", "build", "-C", "..", "-o", file, "./examples/bank").CombinedOutput()
 	if err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}
 	}

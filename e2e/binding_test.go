@@ -43,7 +43,7 @@ type judged struct {
 // version and by a2a/skill/invoke: the decision, its reasons, the answer to the
 // caller and the record are the same (ATK-29).
 func TestGATE11_OneDecisionOnEveryBinding(t *testing.T) {
-	raw, err := os.ReadFile("../../testdata/vectors/gateway/attempts.json")
+	raw, err := os.ReadFile("../testdata/vectors/gateway/attempts.json")
 	var cases []tried
 	if err == nil {
 		err = json.Unmarshal(raw, &cases)

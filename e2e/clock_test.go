@@ -15,7 +15,7 @@ import (
 // movable builds, once, the program whose clock a file moves (cmd/powerbox/clock_faults.go).
 var movable = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "powerbox-faults")
-	out, err := exec.Command("go", "build", "-tags", "faults", "-o", path, "../../cmd/powerbox").CombinedOutput()
+	out, err := exec.Command("go", "build", "-C", "..", "-tags", "faults", "-o", path, "./cmd/powerbox").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

@@ -180,7 +180,7 @@ func TestCARD10_Deterministic(t *testing.T) {
 
 // TestCARD11_Stability diffs contracts and cards.
 func TestCARD11_Stability(t *testing.T) {
-	data, err := os.ReadFile("../../tests/conformance/capability-discovery.json")
+	data, err := os.ReadFile("../tests/conformance/capability-discovery.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func put(t *testing.T, name string, data []byte) string {
 // suiteCards are the cards of the conformance suite that have a canonical form.
 func suiteCards(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
-	data, err := os.ReadFile("../../tests/conformance/capability-discovery.json")
+	data, err := os.ReadFile("../tests/conformance/capability-discovery.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +184,11 @@ func TestCARD16_Fetch(t *testing.T) {
 // TestCARD17_Suite answers the conformance suite with the built program, and
 // notices a case whose answer was changed.
 func TestCARD17_Suite(t *testing.T) {
-	out, code := command(t, "conformance", "run", "../../tests/conformance")
+	out, code := command(t, "conformance", "run", "../tests/conformance")
 	if code != 0 || !strings.Contains(out, "capability-discovery.json  7") {
 		t.Errorf("CARD-17 exit %d\n%s", code, out)
 	}
-	data, err := os.ReadFile("../../tests/conformance/capability-discovery.json")
+	data, err := os.ReadFile("../tests/conformance/capability-discovery.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func used(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"../../deploy/grafana/powerbox.json", "../../deploy/prometheus/alerts.yaml", "../../docs/how-to/operations.md", "../../docs/how-to/runbook.md"} {
+	for _, name := range []string{"../deploy/grafana/powerbox.json", "../deploy/prometheus/alerts.yaml", "../docs/how-to/operations.md", "../docs/how-to/runbook.md"} {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestDeploy_Metrics(t *testing.T) {
 			t.Errorf("%s names %s, which the program does not tell of", file, name)
 		}
 	}
-	page, err := os.ReadFile("../../docs/how-to/operations.md")
+	page, err := os.ReadFile("../docs/how-to/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

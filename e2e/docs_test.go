@@ -13,7 +13,7 @@ import (
 // docsPage reads a page of the documentation.
 func docsPage(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	page, err := os.ReadFile(filepath.Join("..", "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func saysLines(got, want []string) (missing string, ok bool) {
 func TestGATE12_FleetOfTheDocs(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/fleet", dir)
-	cmd.Dir = filepath.Join("..", "..")
+	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the fleet: %v\n%s", err, out)
 	}

@@ -32,7 +32,7 @@ var failures = map[string]func(*testing.T){
 // TestFailures tries the rows, and holds the table to the tests that it names.
 func TestFailures(t *testing.T) {
 	aboutTheFile(t)
-	page, err := os.ReadFile("../../docs/how-to/operations.md")
+	page, err := os.ReadFile("../docs/how-to/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

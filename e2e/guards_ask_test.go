@@ -203,7 +203,7 @@ func TestGATE3_ClientsWaitForAPerson(t *testing.T) {
 		t.Errorf("GATE-3 after a no: %v", err)
 	}
 
-	module, err := filepath.Abs("../../integrations/python")
+	module, err := filepath.Abs("../integrations/python")
 	if err != nil {
 		t.Fatal(err)
 	}

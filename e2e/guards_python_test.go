@@ -12,7 +12,7 @@ import (
 // record (GATE-10), and never runs.
 func TestGATE8_PythonFunctions(t *testing.T) {
 	w := guardTown(t, "scoped")
-	module, err := filepath.Abs("../../integrations/python")
+	module, err := filepath.Abs("../integrations/python")
 	if err != nil {
 		t.Fatal(err)
 	}

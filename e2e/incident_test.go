@@ -146,7 +146,7 @@ func TestEXT28_IncidentNamesWhomItPassedOnTo(t *testing.T) {
 // TestEXT28_DenialsLinkToTheCatalogue: in every binding a refusal says where its
 // code is explained.
 func TestEXT28_DenialsLinkToTheCatalogue(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/denials.md")
+	page, err := os.ReadFile("../docs/reference/denials.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -221,7 +221,7 @@ func TestGATE9_TheJavaScriptSDKGoesToTheApprovalPage(t *testing.T) {
 	_, id, _ := strings.Cut(out, "Powerbox-Capability: ")
 	id, _, _ = strings.Cut(id, "\n")
 	headers := jsonOf(t, map[string]string{"Authorization": "Bearer " + aliceToken, "Powerbox-Capability": id})
-	cmd := exec.CommandContext(t.Context(), node(t), filepath.Join("..", "..", "bench", "differential", "agents", "elicit.mjs"), w.agentURL("documents"), "search_documents", `{"query":"q1"}`, headers)
+	cmd := exec.CommandContext(t.Context(), node(t), filepath.Join("..", "bench", "differential", "agents", "elicit.mjs"), w.agentURL("documents"), "search_documents", `{"query":"q1"}`, headers)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

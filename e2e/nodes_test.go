@@ -223,7 +223,7 @@ func (w *town) verb(args ...string) (string, error) {
 // its own, and says what to do.
 func TestMigrateRefusesWhatItDoesNotKnow(t *testing.T) {
 	w := start(t, options{database: databases.Database(t)})
-	steps, err := filepath.Glob("../store/postgres/migrations/*.sql")
+	steps, err := filepath.Glob("../internal/store/postgres/migrations/*.sql")
 	if err != nil || len(steps) == 0 {
 		t.Fatal(steps, err)
 	}

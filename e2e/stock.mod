@@ -1,7 +1,7 @@
 // The a2a command line of a2a-go, which the tests of this folder build and run
-// as its users have it. A file of its own, since it needs gRPC and Powerbox does
-// not: go build -modfile=internal/e2e/stock.mod tool.
-module github.com/powerbox-project/powerbox
+// as its users have it: with the versions that a2a-go names, and not those of
+// go.mod. From the root: go -C e2e build -modfile=stock.mod TOOL.
+module github.com/powerbox-project/powerbox/e2e
 
 go 1.26.0
 

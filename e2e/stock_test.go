@@ -224,7 +224,7 @@ func javascript(t *testing.T, cardURL, bearer string, commands ...[]string) []st
 func nodeClient(t *testing.T, cardURL, bearer string) *exec.Cmd {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("jsclient", "node_modules", "@a2a-js", "sdk")); err != nil {
-		t.Fatal("the JavaScript SDK is not installed: run make test-deps, or npm ci in internal/e2e/jsclient")
+		t.Fatal("the JavaScript SDK is not installed: run make test-deps, or npm ci in e2e/jsclient")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -245,7 +245,7 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// commandLine builds the a2a command of a2a-go at the version of go.mod.
+// commandLine builds the a2a command of a2a-go, at the version of stock.mod.
 func commandLine(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "a2a")

@@ -55,8 +55,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "powerbox")
-	build := exec.Command("go", "build", "-o", binary, "../../cmd/powerbox")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "..", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
 		os.Exit(1)
 	}

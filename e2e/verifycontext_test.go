@@ -71,7 +71,7 @@ func TestVerifiersOfTheContext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	folder, err := filepath.Abs("../../examples/verifycontext")
+	folder, err := filepath.Abs("../examples/verifycontext")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +109,12 @@ func TestVerifiersOfTheContext(t *testing.T) {
 
 // The document has the files as they are.
 func TestVerifyContextDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/how-to/verify-context.md")
+	text, err := os.ReadFile("../docs/how-to/verify-context.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"verify_context.py", "verify_context.mjs"} {
-		code, err := os.ReadFile(filepath.Join("../../examples/verifycontext", name))
+		code, err := os.ReadFile(filepath.Join("../examples/verifycontext", name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,14 @@
-package e2e
+package main
 
 import (
 	"crypto/rand"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/reliability"
+	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
 // TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a synchronous
@@ -15,9 +17,9 @@ import (
 // continues from its old state. docs/assurance/reliability.md has the results of ten runs
 // each, and more.
 func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
-	ctx := t.Context()
+	ctx, dir := t.Context(), t.TempDir()
 	w, err := reliability.NewTown(ctx, reliability.Config{
-		Binary: absolute(t, binary), Dir: t.TempDir(), Nodes: 2, Gateways: 1, Workers: 4, Lease: 2 * time.Second,
+		Binary: build(t, dir), Dir: dir, Nodes: 2, Gateways: 1, Workers: 4, Lease: 2 * time.Second,
 		Now: time.Now, Random: rand.Reader, Log: t.Logf,
 	})
 	if err != nil {
@@ -46,11 +48,13 @@ func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
 	}
 }
 
-func absolute(t *testing.T, path string) string {
+// build builds the program into a folder, with more flags for go build.
+func build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
-	path, err := filepath.Abs(path)
-	if err != nil {
-		t.Fatal(err)
+	binary := filepath.Join(dir, "powerbox")
+	args := slices.Concat([]string{"build", "-C", "../..", "-o", binary}, flags, []string{"./cmd/powerbox"})
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	return path
+	return binary
 }

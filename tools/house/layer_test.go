@@ -24,7 +24,7 @@ func TestLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := strings.TrimSpace(string(out))
-	changed, overlay := filepath.Join(root, "internal", "house", "layer.go"), filepath.Join(dir, "overlay.json")
+	changed, overlay := filepath.Join(root, "tools", "house", "layer.go"), filepath.Join(dir, "overlay.json")
 	src, err := os.ReadFile(changed)
 	if err != nil {
 		t.Fatal(err)

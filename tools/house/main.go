@@ -1,7 +1,7 @@
 // Command house keeps the tree in order: it runs every test of every module and
 // counts them, holds the coverage of the core at 100 %, breaks checks on purpose
 // to see their tests fail, fuzzes every decoder and prints docs/assurance/conformance.md.
-// It is called by the Makefile, from anywhere inside the tree.
+// It is called by the Makefile, from anywhere inside the tree: go -C tools/house run . VERB.
 //
 // The automatic checks (the walls between packages, the
 // conformance table, sizes and characters of source files) are tests of this
@@ -34,7 +34,8 @@ const usage = `usage: house VERB
   denials          print docs/reference/denials.md with an anchor in every row; with -write, write it
   pictures         say which pictures of the docs differ from their sources; with -write, draw them
   measure [-source] [BEFORE [AFTER]]
-                   print what can be counted about one or two trees, as a table
+                   print what can be counted about one or two trees, as a table; the folders
+                   are relative to the root
   vectors          put public vectors that are not in the tree to all that verifies
   modules          print the folder of every module
 `
@@ -124,6 +125,15 @@ func findRoot() (string, error) {
 			return "", fmt.Errorf("no tools.mod in %s or above: run it inside the tree", dir)
 		}
 	}
+}
+
+// inTree is the absolute path of a file or folder that the caller names, relative to the
+// root: the go tool runs this program in its own folder.
+func (h house) inTree(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(h.root, name)
 }
 
 // goCommand is the go tool with args, to run in dir, relative to the root.

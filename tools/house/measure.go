@@ -46,11 +46,7 @@ func (h house) measure(ctx context.Context, args []string) error {
 	}
 	columns := make([][]measurement, 0, len(dirs))
 	for _, dir := range dirs {
-		root, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		t, err := readTree(root)
+		t, err := readTree(h.inTree(dir))
 		if err != nil {
 			return err
 		}
@@ -88,7 +84,7 @@ func writeMeasured(to io.Writer, columns [][]measurement) {
 	}
 }
 
-// sourceTree is the main module of a tree, without its tests.
+// sourceTree is the main module of a tree, and the tests of the program that it builds.
 type sourceTree struct {
 	root     string
 	module   string
@@ -133,9 +129,10 @@ func readTree(root string) (*sourceTree, error) {
 	return t, err
 }
 
-// inNested reports whether a file belongs to another module than the first.
+// inNested reports whether a file belongs to another module than the first and the tests
+// of its program.
 func inNested(mods []module, rel string) bool {
-	return slices.ContainsFunc(mods[1:], func(m module) bool { return strings.HasPrefix(rel, m.dir+"/") })
+	return slices.ContainsFunc(mods[1:], func(m module) bool { return m.dir != endToEnd && strings.HasPrefix(rel, m.dir+"/") })
 }
 
 // add reads one file.

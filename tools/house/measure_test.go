@@ -20,6 +20,8 @@ func TestMeasureCountsASmallTree(t *testing.T) {
 		"internal/x/x.go":  "package x\n\nimport _ \"m\"\n\ntype Big struct{ A, B, C int }\n",
 		"nested/go.mod":    "module m/nested\n",
 		"nested/n.go":      "package nested\n\nfunc Exported() {}\n",
+		"e2e/go.mod":       "module m/e2e\n",
+		"e2e/e_test.go":    "package e2e\n\nimport _ \"m\"\n",
 		"testdata/skip.go": "not Go",
 		"CHANGELOG.md":     "Nobody reads this.\n",
 		"README.md":        "# Title\n\nNobody knows what is here. What is a token?\n\n```sh\nnobody\n```\n\n- " + strings.Repeat("word ", 31) + "end.\n",
@@ -38,9 +40,9 @@ func TestMeasureCountsASmallTree(t *testing.T) {
 	}
 	want := map[string]string{
 		"packages of the main module":        "3",
-		"lines of code, and of tests":        "18, 1",
+		"lines of code, and of tests":        "18, 4",
 		"largest packages (lines)":           ". 7, token 6, internal/x 5",
-		"packages with most test lines":      ". 1",
+		"packages with most test lines":      "e2e 3, . 1",
 		"structs with most fields":           "internal/x.Big 3, ..Pair 2",
 		"packages that most others import":   ". 2",
 		"exported names of the library":      "3", // Pair, Sum and X

@@ -51,7 +51,7 @@ func (h house) mutants(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if h.cache, err = h.warm(ctx, append(slices.Clone(where), check{folder: path.Clean(endToEnd)})); err != nil {
+	if h.cache, err = h.warm(ctx, append(slices.Clone(where), check{folder: endToEnd})); err != nil {
 		return err
 	}
 	packages, err := h.list(ctx, ".", where)

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -77,8 +76,9 @@ func (h house) warm(ctx context.Context, checks []check) (string, error) {
 	for _, c := range checks {
 		all[c.folder] = [][]string{{"-test", "."}}
 	}
-	if own := path.Clean(endToEnd); all[own] != nil { // what its tests build
-		all[own] = append(all[own], []string{"../../cmd/powerbox", "../../examples/bank"}, []string{"-modfile=stock.mod", "github.com/a2aproject/a2a-go/v2/cmd/a2a"})
+	if all[endToEnd] != nil { // what its tests build
+		all["."] = append(all["."], []string{"./cmd/powerbox", "./examples/bank"})
+		all[endToEnd] = append(all[endToEnd], []string{"-modfile=stock.mod", "github.com/a2aproject/a2a-go/v2/cmd/a2a"})
 	}
 	for _, folder := range slices.Sorted(maps.Keys(all)) {
 		for _, more := range all[folder] {

@@ -96,9 +96,9 @@ func TestChecksCanBeRemoved(t *testing.T) {
 // itself or in another one.
 func TestRemovalsThatDoNotCompile(t *testing.T) {
 	checks := []check{
-		{name: "compiles", file: "internal/house/mutate.go", find: "if within > 0 {", with: "if within > 1 {"},
-		{name: "an unused variable", file: "internal/house/builds.go", find: "\tinner := \".\"", with: "\tinner, unused := \".\", 0"},
-		{name: "a type that another file needs", file: "internal/house/tree.go", find: "type module struct {", with: "type modul struct {"},
+		{name: "compiles", file: "tools/house/mutate.go", find: "if within > 0 {", with: "if within > 1 {"},
+		{name: "an unused variable", file: "tools/house/builds.go", find: "\tinner := \".\"", with: "\tinner, unused := \".\", 0"},
+		{name: "a type that another file needs", file: "tools/house/tree.go", find: "type module struct {", with: "type modul struct {"},
 	}
 	wrong, err := house{root: mustRoot(t), stderr: os.Stderr}.unbuildable(t.Context(), checks)
 	if err != nil {
@@ -194,8 +194,8 @@ func TestRunPattern(t *testing.T) {
 func TestMutateNotices(t *testing.T) {
 	h := house{root: mustRoot(t), stdout: new(strings.Builder), stderr: new(strings.Builder)}
 	c := check{
-		name: "house", file: "internal/house/cover.go", find: `count == 0 && `, with: `count == 1 && `,
-		folder: "internal/house", test: "TestParseProfile",
+		name: "house", file: "tools/house/cover.go", find: `count == 0 && `, with: `count == 1 && `,
+		folder: "tools/house", test: "TestParseProfile",
 	}
 	harmless, broken := c, c
 	harmless.with = `(count == 0) && `

@@ -51,7 +51,7 @@ var tooSlow = []string{
 
 // leftOut are the folders of which quick runs nothing, with what they need.
 var leftOut = map[string]string{
-	"internal/e2e":            "starts the built program for every test",
+	"e2e":                     "starts the built program for every test",
 	"internal/store/postgres": "starts clusters of PostgreSQL",
 	"deploy":                  "builds and starts the program",
 }
@@ -70,9 +70,21 @@ func packagesAtOnce() int { return 2 * runtime.GOMAXPROCS(0) }
 // slowestShown is how many tests the end of a quick run names.
 const slowestShown = 5
 
-// quick runs the fast tests of every package of the main module, and a scenario a
-// binding through the built program. It prints a line for each package, and how long
-// all of it took.
+// quickBeside are packages of other modules whose tests quick runs, too.
+var quickBeside = []struct{ module, packages string }{
+	{"tools/house", "./..."},
+	{"bench", "./internal/reliability"},
+}
+
+// quickRun is one run of go test, in the folder of a module.
+type quickRun struct {
+	module string
+	args   []string
+}
+
+// quick runs the fast tests of every package of the main module and of those beside it,
+// and a scenario a binding through the built program. It prints a line for each package,
+// and how long all of it took.
 func (h house) quick(ctx context.Context) error {
 	begun := h.now()
 	mods, err := findModules(h.root)
@@ -89,14 +101,16 @@ func (h house) quick(ctx context.Context) error {
 			h.printf("%s\n", line)
 		}
 	}
-	runs := [][]string{
-		append([]string{"-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}, packages...),
-		{"-run", anyOf(scenarios), endToEnd},
+	fast := []string{"-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}
+	runs := []quickRun{{".", slices.Concat(fast, packages)}}
+	for _, b := range quickBeside {
+		runs = append(runs, quickRun{b.module, slices.Concat(fast, []string{b.packages})})
 	}
+	runs = append(runs, quickRun{endToEnd, []string{"-run", anyOf(scenarios), "."}})
 	var cpu time.Duration
 	var failure error
-	for _, args := range runs {
-		took, failed, err := h.follow(ctx, mods[0], rec, args)
+	for _, r := range runs {
+		took, failed, err := h.follow(ctx, r.module, rec, r.args)
 		if err != nil {
 			return err
 		}
@@ -120,9 +134,11 @@ func (h house) printQuick(mods []module, rec *recorder) {
 		h.printf("left to make test: %s, which %s\n", folder, leftOut[folder])
 	}
 	for _, m := range mods[1:] {
-		h.printf("left to make test: %s, which is a module of its own\n", m.dir)
+		if m.dir != endToEnd && m.dir != "tools/house" {
+			h.printf("left to make test: %s, which is a module of its own\n", m.dir)
+		}
 	}
-	h.printf("left to make test: %d slow tests, listed in internal/house/quick.go\n", len(tooSlow))
+	h.printf("left to make test: %d slow tests, listed in tools/house/quick.go\n", len(tooSlow))
 	for _, name := range rec.failed() {
 		h.printf("failed: %s %s\n", mods[0].folder(name.pkg), name.test)
 	}

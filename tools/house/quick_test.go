@@ -28,7 +28,7 @@ func TestQuickNamesTestsThatExist(t *testing.T) {
 		}
 	}
 	for _, name := range scenarios {
-		if _, ok := tests[strings.TrimPrefix(endToEnd, "./")+":"+name]; !ok {
+		if _, ok := tests[endToEnd+":"+name]; !ok {
 			t.Errorf("the scenario %s is not in %s", name, endToEnd)
 		}
 	}

@@ -39,7 +39,7 @@ func (h house) test(ctx context.Context) error {
 		lines = append(lines, fmt.Sprintf("%s: %s", m.path, t))
 		total = total.and(t)
 	}
-	onPostgres, err := h.testOnPostgres(ctx, mods[0])
+	onPostgres, err := h.testOnPostgres(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,31 +60,31 @@ func (h house) test(ctx context.Context) error {
 	return nil
 }
 
-// endToEnd are the tests of the program that is built and run, which pass on both
-// stores: with the modules on SQLite, and then on PostgreSQL.
-const endToEnd = "./internal/e2e"
+// endToEnd is the folder and module with the tests of the program that is built and
+// run, which pass on both stores: with the modules on SQLite, and then on PostgreSQL.
+const endToEnd = "e2e"
 
-func (h house) testOnPostgres(ctx context.Context, m module) (tally, error) {
-	rec, failure, err := h.run(ctx, m, endToEnd, "E2E_STORE=postgres")
+func (h house) testOnPostgres(ctx context.Context) (tally, error) {
+	rec, failure, err := h.run(ctx, endToEnd, ".", "E2E_STORE=postgres")
 	if err != nil {
 		return tally{}, err
 	}
 	return rec.counted(failure), nil
 }
 
-// run runs tests and follows them. What go test says of its end is failure.
-func (h house) run(ctx context.Context, m module, packages string, env ...string) (rec *recorder, failure, err error) {
+// run runs tests of a module and follows them. What go test says of its end is failure.
+func (h house) run(ctx context.Context, dir, packages string, env ...string) (rec *recorder, failure, err error) {
 	rec = newRecorder(h.stdout)
-	_, failure, err = h.follow(ctx, m, rec, []string{packages}, env...)
+	_, failure, err = h.follow(ctx, dir, rec, []string{packages}, env...)
 	return rec, failure, err
 }
 
-// follow runs go test with the arguments, and rec records it. It returns the processor
-// time of all the processes, and what go test says of its end.
-func (h house) follow(ctx context.Context, m module, rec *recorder, args []string, env ...string) (cpu time.Duration, failure, err error) {
+// follow runs go test in a folder with the arguments, and rec records it. It returns the
+// processor time of all the processes, and what go test says of its end.
+func (h house) follow(ctx context.Context, dir string, rec *recorder, args []string, env ...string) (cpu time.Duration, failure, err error) {
 	// Results are not taken from the cache, which knows nothing of the program that
 	// tests build and run.
-	cmd := h.goCommand(ctx, m.dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
+	cmd := h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
 	cmd.Env = append(cmd.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *recorder) counted(failure error) tally {
 
 // testModule adds what passed to passed, as folder:TestName.
 func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
-	rec, failure, err := h.run(ctx, m, "./...")
+	rec, failure, err := h.run(ctx, m.dir, "./...")
 	if err != nil {
 		return tally{}, err
 	}
@@ -136,7 +136,7 @@ func unproven(rows []row, passed map[string]bool) []string {
 	return missing
 }
 
-// testTime bounds the tests of one package. Those of internal/e2e start hundreds
+// testTime bounds the tests of one package. Those of e2e start hundreds
 // of servers, one after the other.
 const testTime = "30m"
 

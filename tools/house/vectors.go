@@ -65,11 +65,12 @@ func (h house) vectors(ctx context.Context) error {
 
 // findVectors looks where the variable says, and then asks the Go proxy.
 func (h house) findVectors(ctx context.Context, s vectorSet) (string, error) {
-	if dir := os.Getenv(s.env); dir != "" {
+	if named := os.Getenv(s.env); named != "" {
+		dir := h.inTree(named)
 		if _, err := os.Stat(filepath.Join(dir, s.file)); err != nil {
 			return "", fmt.Errorf("%s: %w", s.env, err)
 		}
-		return filepath.Abs(dir)
+		return dir, nil
 	}
 	cmd := h.goCommand(ctx, ".", "mod", "download", "-json", s.module)
 	out, errRun := cmd.Output()
