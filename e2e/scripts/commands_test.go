@@ -1,7 +1,8 @@
-package main
+package scripts
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +42,7 @@ func scriptSetup(t *testing.T, agent string) func(*testscript.Env) error {
 func buildStock(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "stock")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", name, "../../examples/stock").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", name, "./examples/stock").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return name
@@ -103,4 +104,16 @@ func replaced(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s has no %q", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(after), 0o600))
+}
+
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }

@@ -73,6 +73,7 @@ const slowestShown = 5
 // quickBeside are packages of other modules whose tests quick runs, too.
 var quickBeside = []struct{ module, packages string }{
 	{"tools/house", "./..."},
+	{endToEnd, "./scripts"},
 	{"bench", "./internal/reliability"},
 }
 
