@@ -7,10 +7,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/modfile"
 )
 
 // TestWalls holds the real tree to the walls: every package of every module,
@@ -30,6 +32,42 @@ func TestWalls(t *testing.T) {
 	}
 	for _, b := range breaches(g) {
 		t.Error(b)
+	}
+}
+
+// testLibraries are the modules of the main go.mod that no package links: the tests of the
+// library use them. What the tests of the program need is required by e2e.
+var testLibraries = []string{
+	"github.com/gowebpki/jcs",            // another writer of RFC 8785
+	"github.com/transparency-dev/merkle", // another reader of proofs
+	"pgregory.net/rapid",                 // properties
+}
+
+// TestRequirements holds the main go.mod to what its packages link: a program that imports
+// the library has each of them in its graph of modules.
+func TestRequirements(t *testing.T) {
+	root := mustRoot(t)
+	data, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := house{root: root, stdout: io.Discard, stderr: io.Discard}
+	out, err := h.goCommand(t.Context(), ".", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked, unlinked := strings.Fields(string(out)), []string(nil)
+	for _, r := range file.Require {
+		if !r.Indirect && !slices.Contains(linked, r.Mod.Path) {
+			unlinked = append(unlinked, r.Mod.Path)
+		}
+	}
+	if diff := cmp.Diff(testLibraries, unlinked); diff != "" {
+		t.Errorf("modules that tests alone need (-listed +required):\n%s", diff)
 	}
 }
 
