@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // tooSlow are the tests that quick leaves to make test: each takes seconds. A name
@@ -107,23 +109,40 @@ func (h house) quick(ctx context.Context) error {
 	for _, b := range quickBeside {
 		runs = append(runs, quickRun{b.module, slices.Concat(fast, []string{b.packages})})
 	}
-	runs = append(runs, quickRun{endToEnd, []string{"-run", anyOf(scenarios), "."}})
-	var cpu time.Duration
-	var failure error
-	for _, r := range runs {
-		took, failed, err := h.follow(ctx, r.module, rec, r.args)
-		if err != nil {
-			return err
-		}
-		cpu, failure = cpu+took, errors.Join(failure, failed)
+	cpu, failure, err := h.followAll(ctx, rec, runs)
+	if err != nil {
+		return err
 	}
-	total := rec.counted(failure)
+	scenario := []quickRun{{endToEnd, []string{"-run", anyOf(scenarios), "."}}}
+	took, failed, err := h.followAll(ctx, rec, scenario)
+	if err != nil {
+		return err
+	}
+	cpu += took
+	total := rec.counted(errors.Join(failure, failed))
 	h.printQuick(mods, rec)
 	h.printf("%s in %.0f s (%.0f s of processor time)\n", total, h.now().Sub(begun).Seconds(), cpu.Seconds())
 	if total.failed > 0 {
 		return errFailed
 	}
 	return nil
+}
+
+// followAll follows several runs at a time, and returns the processor time of all of them.
+func (h house) followAll(ctx context.Context, rec *recorder, runs []quickRun) (cpu time.Duration, failure, err error) {
+	took, failed := make([]time.Duration, len(runs)), make([]error, len(runs))
+	var group errgroup.Group
+	for n, r := range runs {
+		group.Go(func() (err error) {
+			took[n], failed[n], err = h.follow(ctx, r.module, rec, r.args)
+			return err
+		})
+	}
+	err = group.Wait()
+	for _, t := range took {
+		cpu += t
+	}
+	return cpu, errors.Join(failed...), err
 }
 
 // printQuick names the slowest tests, all that did not run, and the tests that failed.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -148,8 +149,9 @@ type testEvent struct {
 
 type testName struct{ pkg, test string } // test is "" for the package itself
 
-// recorder follows go test -json and prints what fails.
+// recorder follows go test -json, of several runs at a time, and prints what fails.
 type recorder struct {
+	mu      sync.Mutex
 	out     io.Writer
 	output  map[testName][]string
 	results map[testName]string
@@ -182,6 +184,8 @@ func (r *recorder) read(from io.Reader) error {
 }
 
 func (r *recorder) line(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var e testEvent
 	if json.Unmarshal(line, &e) != nil {
 		fmt.Fprintf(r.out, "%s", line) // not an event: the go tool says something else
