@@ -2,7 +2,7 @@
 #   go run ./cmd/powerbox demo
 #   make test
 
-HOUSE := go run ./internal/house
+HOUSE := go -C $(CURDIR)/tools/house run .
 TOOL := go tool -modfile=$(CURDIR)/tools.mod
 # Space-separated folders of every module of the tree, the main one first.
 MODULES = $$($(HOUSE) modules)
@@ -35,7 +35,7 @@ help:
 	@echo "make dist      static binaries with checksums in dist/"
 
 check: vet lint format prose
-	go test ./internal/house
+	go -C tools/house test .
 
 vet:
 	@set -e; for dir in $(MODULES); do echo "vet $$dir"; (cd $$dir && go vet ./...); done
@@ -102,7 +102,7 @@ test-deps:
 	    apt-get install -y --no-install-recommends postgresql-15 || { apt-get update && apt-get install -y --no-install-recommends postgresql-15; }; \
 	  else echo "the tests need PostgreSQL 15 or newer: install it (Debian: apt-get install postgresql-15)" >&2; exit 1; fi; }
 	@# The stock a2a command has modules of its own, which no test should have to fetch.
-	@go build -modfile=internal/e2e/stock.mod -o /dev/null github.com/a2aproject/a2a-go/v2/cmd/a2a
+	@go -C e2e build -modfile=stock.mod -o /dev/null github.com/a2aproject/a2a-go/v2/cmd/a2a
 
 race:
 	@set -e; for dir in $(MODULES); do echo "race $$dir"; (cd $$dir && CGO_ENABLED=1 go test -race ./...); done

@@ -8,7 +8,6 @@ import (
 
 	v1 "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/gowebpki/jcs"
-	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/powerbox-project/powerbox/agentcard"
@@ -38,11 +37,7 @@ func cards(tb testing.TB) map[string][]byte {
 		tb.Fatal(err)
 	}
 	for _, file := range files {
-		a, err := txtar.ParseFile(file)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		out[filepath.Base(file)], _ = part(a, "card.json")
+		out[filepath.Base(file)] = sections(tb, file)["card.json"]
 	}
 	data, err := os.ReadFile("../tests/conformance/capability-discovery.json")
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command reliability breaks an installation of the built program on purpose, under
 // load, as often as it is told, and counts acknowledged records that were lost
-// (internal/reliability). It prints the tables of docs/assurance/reliability.md.
+// (bench/internal/reliability). It prints the tables of docs/assurance/reliability.md.
 //
 //	cd bench && go run ./reliability [-times 10] [-pause 60s] [-soak 10m] [-only NAME] [-write]
 //

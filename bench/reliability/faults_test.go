@@ -3,22 +3,18 @@ package main
 import (
 	"crypto/rand"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/reliability"
+	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
 // TestATK88_Faults breaks one server on a file and one remote gateway in every way, once and
 // under a small load: each answer is compared with the exported evidence.
 func TestATK88_Faults(t *testing.T) {
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "powerbox")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-tags", "faults", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	binary := build(t, dir, "-tags", "faults")
 	w, err := reliability.NewTown(t.Context(), reliability.Config{
 		Binary: binary, Dir: dir, Nodes: 1, Gateways: 1, Workers: 3, Lease: time.Second, Deadline: time.Second, File: true, Env: reliability.ClockEnv(dir),
 		Now: time.Now, Random: rand.Reader, Log: t.Logf,

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/reliability"
+	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/reliability"
+	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
 // revocation measures a revocation to followers of the feed.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/reliability"
+	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
 // page holds the published results.

@@ -132,7 +132,7 @@ func (p *Premises) Serve(ctx context.Context, a Agent) (string, error) {
 
 // freeAddress returns an address below the ports that the system hands out:
 // another program could take one of those before ours does. The ports below this
-// range are for internal/e2e.
+// range are for e2e.
 func freeAddress(ctx context.Context) (string, error) {
 	const first, last = 24000, 32000
 	for range 100 {

@@ -20,7 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/filelock"
 )
 
-// The ports that are given, from the first to before the last. Those of internal/e2e
+// The ports that are given, from the first to before the last. Those of e2e
 // and of examples/premises begin behind them.
 const first, last = 10000, 15000
 

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tally counts tests. A test with subtests counts as its subtests.
+type tally struct{ passed, failed int }
+
+func (t tally) and(o tally) tally { return tally{t.passed + o.passed, t.failed + o.failed} }
+
+func (t tally) String() string { return fmt.Sprintf("%d passed, %d failed", t.passed, t.failed) }
+
+// test runs the tests of every module. The last line counts them. A package that
+// does not build counts as one failure, and so does a test that skips itself: what
+// tests need is installed, not assumed. So does a test that docs/conformance.csv
+// names as proof and that did not pass in this very run.
+func (h house) test(ctx context.Context) error {
+	mods, err := findModules(h.root)
+	if err != nil {
+		return err
+	}
+	var total tally
+	lines := make([]string, 0, len(mods))
+	passed := make(map[string]bool)
+	for _, m := range mods {
+		t, err := h.testModule(ctx, m, passed)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", m.path, t))
+		total = total.and(t)
+	}
+	onPostgres, err := h.testOnPostgres(ctx)
+	if err != nil {
+		return err
+	}
+	lines = append(lines, fmt.Sprintf("%s on PostgreSQL: %s", endToEnd, onPostgres))
+	total = total.and(onPostgres)
+	_, rows, err := readConformance(h.root)
+	if err != nil {
+		return err
+	}
+	for _, problem := range unproven(rows, passed) {
+		h.printf("%s\n", problem)
+		total.failed++
+	}
+	h.printf("\n%s\n%s\n", strings.Join(lines, "\n"), total)
+	if total.failed > 0 {
+		return errFailed
+	}
+	return nil
+}
+
+// endToEnd is the folder and module with the tests of the program that is built and
+// run, which pass on both stores: with the modules on SQLite, and then on PostgreSQL.
+const endToEnd = "e2e"
+
+func (h house) testOnPostgres(ctx context.Context) (tally, error) {
+	rec, failure, err := h.run(ctx, endToEnd, ".", "E2E_STORE=postgres")
+	if err != nil {
+		return tally{}, err
+	}
+	return rec.counted(failure), nil
+}
+
+// run runs tests of a module and follows them. What go test says of its end is failure.
+func (h house) run(ctx context.Context, dir, packages string, env ...string) (rec *recorder, failure, err error) {
+	rec = newRecorder(h.stdout)
+	_, failure, err = h.follow(ctx, dir, rec, []string{packages}, env...)
+	return rec, failure, err
+}
+
+// follow runs go test in a folder with the arguments, and rec records it. It returns the
+// processor time of all the processes, and what go test says of its end.
+func (h house) follow(ctx context.Context, dir string, rec *recorder, args []string, env ...string) (cpu time.Duration, failure, err error) {
+	// Results are not taken from the cache, which knows nothing of the program that
+	// tests build and run.
+	cmd := h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
+	cmd.Env = append(cmd.Environ(), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, nil, err
+	}
+	err = rec.read(out)
+	failure = cmd.Wait()
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), failure, err
+}
+
+// counted counts the tests that ran, and a failure of go test of which no test tells.
+func (r *recorder) counted(failure error) tally {
+	t := r.tally()
+	if failure != nil && t.failed == 0 {
+		fmt.Fprintf(r.out, "go test: %v\n", failure)
+		t.failed = 1
+	}
+	return t
+}
+
+// testModule adds what passed to passed, as folder:TestName.
+func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
+	rec, failure, err := h.run(ctx, m.dir, "./...")
+	if err != nil {
+		return tally{}, err
+	}
+	t := rec.counted(failure)
+	for key, action := range rec.results {
+		if action == "pass" && key.test != "" {
+			passed[m.folder(key.pkg)+":"+key.test] = true
+		}
+	}
+	return t, nil
+}
+
+// unproven lists the tests that rows name and that did not pass.
+func unproven(rows []row, passed map[string]bool) []string {
+	var missing []string
+	for _, r := range rows {
+		for _, test := range r.tests {
+			if !passed[test] {
+				missing = append(missing, fmt.Sprintf("%s: %s names %s, which did not run and pass", conformanceFile, r.id, test))
+			}
+		}
+	}
+	return missing
+}
+
+// testTime bounds the tests of one package. Those of e2e start hundreds
+// of servers, one after the other.
+const testTime = "30m"
+
+// testEvent is one line of go test -json, see go doc test2json.
+type testEvent struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
+}
+
+type testName struct{ pkg, test string } // test is "" for the package itself
+
+// recorder follows go test -json, of several runs at a time, and prints what fails.
+type recorder struct {
+	mu      sync.Mutex
+	out     io.Writer
+	output  map[testName][]string
+	results map[testName]string
+	elapsed map[testName]float64 // seconds
+	parents map[testName]bool
+	ended   func(testName) // told of every test and package that ended; nil for nothing
+}
+
+func newRecorder(out io.Writer) *recorder {
+	return &recorder{
+		out: out, output: make(map[testName][]string), results: make(map[testName]string),
+		elapsed: make(map[testName]float64), parents: make(map[testName]bool),
+	}
+}
+
+func (r *recorder) read(from io.Reader) error {
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			r.line(line)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *recorder) line(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e testEvent
+	if json.Unmarshal(line, &e) != nil {
+		fmt.Fprintf(r.out, "%s", line) // not an event: the go tool says something else
+		return
+	}
+	name := testName{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "run":
+		for parent := e.Test; strings.Contains(parent, "/"); {
+			parent = parent[:strings.LastIndex(parent, "/")]
+			r.parents[testName{e.Package, parent}] = true
+		}
+	case "output":
+		r.output[name] = append(r.output[name], e.Output)
+	case "pass", "fail", "skip":
+		r.elapsed[name] = e.Elapsed
+		r.end(name, e.Action)
+	}
+}
+
+func (r *recorder) end(name testName, action string) {
+	r.results[name] = action
+	if action == "fail" || (action == "skip" && name.test != "") {
+		fmt.Fprintf(r.out, "%s %s\n%s", name.pkg, name.test, strings.Join(r.output[name], ""))
+	}
+	delete(r.output, name)
+	if r.ended != nil {
+		r.ended(name)
+	}
+}
+
+// tally counts leaves; a parent or a package counts when it failed though nothing
+// below it did.
+func (r *recorder) tally() tally {
+	var t tally
+	failedBelow := make(map[testName]bool)
+	names := slices.SortedFunc(maps.Keys(r.results), deepestFirst)
+	for _, name := range names {
+		action := r.results[name]
+		failed := action == "fail" || (action == "skip" && name.test != "")
+		switch {
+		case failed && !failedBelow[name]:
+			t.failed++
+		case action == "pass" && name.test != "" && !r.parents[name]:
+			t.passed++
+		}
+		if failed {
+			for at := name; at.test != ""; {
+				at = at.parent()
+				failedBelow[at] = true
+			}
+		}
+	}
+	return t
+}
+
+func deepestFirst(a, b testName) int {
+	depth := func(n testName) int {
+		if n.test == "" {
+			return -1
+		}
+		return strings.Count(n.test, "/")
+	}
+	return depth(b) - depth(a)
+}
+
+// parent is the enclosing test, or the package.
+func (n testName) parent() testName {
+	if i := strings.LastIndex(n.test, "/"); i >= 0 {
+		return testName{n.pkg, n.test[:i]}
+	}
+	return testName{n.pkg, ""}
+}
