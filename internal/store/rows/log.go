@@ -39,7 +39,7 @@ type Checkpoint struct {
 	Note []byte // signed
 }
 
-// Checkpoint returns the latest one as of a snapshot, the zero value for a log without records.
+// checkpoint returns the latest one as of a snapshot, the zero value for a log without records.
 func (l Log) checkpoint(r Reader) (c Checkpoint, err error) {
 	err = r.db.QueryRow(l.latest).Scan(&c.Size, &c.Note)
 	if errors.Is(err, ErrNone) {
