@@ -1,6 +1,7 @@
 package investigate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ func (x *explainer) capability(ctx context.Context, id string) (explanation, err
 	e.fact("agent", "%s at %s", c.Agent, x.urlOf(c.Agent))
 	e.fact("may", "%s", strings.Join(c.Operations, ", "))
 	e.fact("grant", "%s", c.Grant)
-	e.fact("for", "%s, by %s", c.Principal, plain.Or(c.Requester, c.Holder))
+	e.fact("for", "%s, by %s", c.Principal, cmp.Or(c.Requester, c.Holder))
 	e.fact("purpose", "%q (the requester's words)", c.Purpose)
 	e.fact("task", "%s", c.Task)
 	e.fact("tenant", "%s", c.Tenant)
