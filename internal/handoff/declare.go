@@ -19,9 +19,6 @@ import (
 // MaxFileBytes is the size of the largest file that is read.
 const MaxFileBytes = 64 << 20
 
-// Version is the version of the format.
-const Version = 1
-
 // Place is where in which file something is declared. Line 0 is none.
 type Place struct {
 	File string `json:"file"`

@@ -168,9 +168,6 @@ func scalar(v powerbox.Value) bool {
 	return ok && t != TypeTexts && len(s) <= MaxTextBytes
 }
 
-// Collection returns the name of the collection that q asks for.
-func (q Query) Collection() string { return q.collection }
-
 // UnknownError says that a query names a collection or an attribute that the
 // principal cannot see, whether or not it exists, and what it can see.
 type UnknownError struct {

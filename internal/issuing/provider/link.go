@@ -177,16 +177,6 @@ func asGiven(defaults []Grant) []any {
 	return out
 }
 
-// Link is LinkHost for programs (AAP-U4). No person is present there, so agents ask for
-// capabilities that change something, except in experiments.
-func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
-	if user == "" {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")
-	}
-	_, err := p.LinkHost(ctx, who, Link{Host: host, User: user, AtOnce: vouches(who)})
-	return err
-}
-
 // Withheld are the defaults that change something and that agents of a host have to ask
 // for, because the one who linked it was not present.
 func (p *Provider) Withheld(h Host) (out []*Capability) {
