@@ -44,8 +44,8 @@ func (o Others) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// FreeTextCall is the operation, in words for operators, of a call that names no skill.
-const FreeTextCall = "free text"
+// freeTextCall is the operation, in words for operators, of a call that names no skill.
+const freeTextCall = "free text"
 
 // IsFreeText reports whether a call names no skill. Its record lists every operation that
 // the text could ask for, and none of them was called. A program that asks about a
@@ -57,7 +57,7 @@ func IsFreeText(r evidence.Record) bool {
 // SubjectOf returns the subject of a record, in words for operators.
 func SubjectOf(r evidence.Record) string {
 	if IsFreeText(r) {
-		return FreeTextCall
+		return freeTextCall
 	}
 	return r.Intent.Operation
 }

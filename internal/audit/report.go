@@ -103,7 +103,7 @@ const unnamed = "unknown"
 // was about nothing else.
 func operationsOf(r evidence.Record) []string {
 	if IsFreeText(r) {
-		return []string{FreeTextCall}
+		return []string{freeTextCall}
 	}
 	var names []string
 	if r.Details.Gate != nil {
@@ -285,7 +285,7 @@ func (r Report) Advice() []string {
 	var lines []string
 	var unnamedCalls, builtIn, anonymous, unnamedOperation, scope, free int
 	for _, u := range r.Uses {
-		if u.Operation == FreeTextCall {
+		if u.Operation == freeTextCall {
 			free += u.own
 		} else {
 			scope += u.ownMendable
@@ -332,7 +332,7 @@ func (r Report) Grants() GrantFile {
 		switch {
 		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:
 			// Comes with every scope.
-		case u.Operation == FreeTextCall:
+		case u.Operation == freeTextCall:
 			g.Left["free text names no skill; "+nameSkill] += u.Calls
 		case u.Operation == unnamed:
 			g.Left["nothing that is configured was named"] += u.Calls

@@ -61,7 +61,7 @@ func (p possession) add(r evidence.Record) {
 	}
 	exercised := d.Exercised
 	if IsFreeText(r) && len(exercised) > 0 {
-		exercised = []string{FreeTextCall}
+		exercised = []string{freeTextCall}
 	}
 	for _, name := range exercised {
 		if reserved(name) {

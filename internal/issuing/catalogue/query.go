@@ -9,9 +9,9 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// QueryVersion is the version of the grammar that [ParseQuery] reads. It is
+// queryVersion is the version of the grammar that [ParseQuery] reads. It is
 // written down in docs/reference/tokens.md#resource-queries (SEP-21).
-const QueryVersion = 1
+const queryVersion = 1
 
 // The bounds of one query.
 const (
@@ -51,8 +51,8 @@ func ParseQuery(v powerbox.Value) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	if version, ok := m["version"]; ok && !version.Equal(powerbox.Number(powerbox.Int(QueryVersion))) {
-		return Query{}, fmt.Errorf("resourceQuery: version is %s; known is %d", clip(version.String()), QueryVersion)
+	if version, ok := m["version"]; ok && !version.Equal(powerbox.Number(powerbox.Int(queryVersion))) {
+		return Query{}, fmt.Errorf("resourceQuery: version is %s; known is %d", clip(version.String()), queryVersion)
 	}
 	var q Query
 	collection, ok := m["collection"].Text()

@@ -154,7 +154,7 @@ func (a *Agent) Caps(until time.Time) (powerbox.Authority, error) {
 		}
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: s.Shape})
 	}
-	for _, name := range ReservedOperations() {
+	for _, name := range reservedOperations() {
 		op, err := operation(name)
 		if err != nil {
 			return powerbox.Authority{}, err

@@ -124,7 +124,7 @@ func (i *Issuer) wouldPermit(policies Policy, c Capability, r evidence.Record) (
 	subject, err := c.subject()
 	answer, at := yes, r.Intent.Operation
 	for _, op := range r.Details.Gate.Required {
-		name, ours := Unqualify(c.Agent, c.Grant, op)
+		name, ours := unqualify(c.Agent, c.Grant, op)
 		if !ours {
 			continue
 		}

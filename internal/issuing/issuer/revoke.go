@@ -261,7 +261,7 @@ func taskTarget(agent, tenant, task string) string {
 func (c Capability) Links() []string {
 	links := append(c.Lineage(), c.Under...)
 	if c.Card != "" {
-		links = append(links, CardTarget(c.Agent, c.Card))
+		links = append(links, cardTarget(c.Agent, c.Card))
 	}
 	if c.Task == "" {
 		return links

@@ -391,7 +391,7 @@ func (s *Session) live(now time.Time) error {
 	default:
 		return agentauth.Errorf(agentauth.CodeHostRevoked, "the agent's host has been revoked")
 	}
-	if e := stateError(s.Agent.At(now)); e != nil {
+	if e := stateError(s.Agent.at(now)); e != nil {
 		return e
 	}
 	return nil

@@ -331,7 +331,7 @@ func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.
 
 // budgeted reports whether a decision can have taken from a budget.
 func (p *Provider) budgeted(v gate.Verdict) bool {
-	name := strings.TrimPrefix(v.Record.Intent.Operation, issuer.Qualify(p.config.Agent, Label, ""))
+	name := strings.TrimPrefix(v.Record.Intent.Operation, issuer.Qualify(p.config.Agent, label, ""))
 	c := p.capabilities[name]
 	return c != nil && (c.Budgets.Uses > 0 || len(c.Budgets.Sum) > 0)
 }

@@ -331,7 +331,7 @@ func (r Reader) checkLeaves(tree *Tree, size int64) error {
 		if err != nil {
 			return fmt.Errorf("store: record %d: %w", place, err)
 		}
-		leaf, err := tree.Hash(tlog.StoredHashIndex(0, place))
+		leaf, err := tree.hash(tlog.StoredHashIndex(0, place))
 		if err != nil || leaf != tlog.RecordHash(evidence.Leaf(sealed)) {
 			return errors.Join(fmt.Errorf("store: record %d is not the one of the tree", place), err)
 		}
