@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // IsCall reports whether a record is the decision about a call: of A2A or MCP, an
@@ -44,8 +44,8 @@ func (o Others) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// freeTextCall is the operation, in words for operators, of a call that names no skill.
-const freeTextCall = "free text"
+// FreeTextCall is the operation, in words for operators, of a call that names no skill.
+const FreeTextCall = "free text"
 
 // IsFreeText reports whether a call names no skill. Its record lists every operation that
 // the text could ask for, and none of them was called. A program that asks about a
@@ -57,7 +57,7 @@ func IsFreeText(r evidence.Record) bool {
 // SubjectOf returns the subject of a record, in words for operators.
 func SubjectOf(r evidence.Record) string {
 	if IsFreeText(r) {
-		return freeTextCall
+		return FreeTextCall
 	}
 	return r.Intent.Operation
 }

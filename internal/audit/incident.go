@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // Incident is a report about one agent, for an operator who must stop it.

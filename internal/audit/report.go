@@ -13,8 +13,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
@@ -103,7 +103,7 @@ const unnamed = "unknown"
 // was about nothing else.
 func operationsOf(r evidence.Record) []string {
 	if IsFreeText(r) {
-		return []string{freeTextCall}
+		return []string{FreeTextCall}
 	}
 	var names []string
 	if r.Details.Gate != nil {
@@ -285,7 +285,7 @@ func (r Report) Advice() []string {
 	var lines []string
 	var unnamedCalls, builtIn, anonymous, unnamedOperation, scope, free int
 	for _, u := range r.Uses {
-		if u.Operation == freeTextCall {
+		if u.Operation == FreeTextCall {
 			free += u.own
 		} else {
 			scope += u.ownMendable
@@ -332,7 +332,7 @@ func (r Report) Grants() GrantFile {
 		switch {
 		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:
 			// Comes with every scope.
-		case u.Operation == freeTextCall:
+		case u.Operation == FreeTextCall:
 			g.Left["free text names no skill; "+nameSkill] += u.Calls
 		case u.Operation == unnamed:
 			g.Left["nothing that is configured was named"] += u.Calls

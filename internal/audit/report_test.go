@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // called is a record of one call as the gate writes it.
@@ -110,7 +110,7 @@ func TestReportCountsFreeTextOnce(t *testing.T) {
 		r.Details.Gate.Required = []string{"notes/notes:read/read_note", "notes/notes:read/search_notes", "notes/notes:write/delete_note", "a2a.message"}
 		told := summarise([]evidence.Record{r})
 		lines := told.Advice()
-		if len(told.Uses) != 1 || told.Uses[0].Operation != freeTextCall || !strings.HasPrefix(lines[0], "1 call in free text") || second != "" && !strings.HasPrefix(lines[1], second) {
+		if len(told.Uses) != 1 || told.Uses[0].Operation != FreeTextCall || !strings.HasPrefix(lines[0], "1 call in free text") || second != "" && !strings.HasPrefix(lines[1], second) {
 			t.Errorf("%s: %+v %q", requester, told.Uses, lines)
 		}
 		if g := told.Grants(); len(g.Scopes)+len(g.Unnamed) != 0 || len(g.Left) != 1 {

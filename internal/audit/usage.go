@@ -61,7 +61,7 @@ func (p possession) add(r evidence.Record) {
 	}
 	exercised := d.Exercised
 	if IsFreeText(r) && len(exercised) > 0 {
-		exercised = []string{freeTextCall}
+		exercised = []string{FreeTextCall}
 	}
 	for _, name := range exercised {
 		if reserved(name) {

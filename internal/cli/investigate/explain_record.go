@@ -13,8 +13,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/plain"
 	"github.com/powerbox-project/powerbox/token"

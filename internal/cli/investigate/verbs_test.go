@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli/verify"
 )
@@ -139,11 +139,11 @@ func TestFreeTextIsNoSkillInEveryList(t *testing.T) {
 		r.Details.Gate.Required = []string{"b/g/op", "b/g/other", "a2a.message"}
 		r.Details.Exercised = []string{operation}
 		var list bytes.Buffer
-		if err := verify.WriteRecords(&list, func(yield func(evidence.Record, error) bool) { yield(r, nil) }); err != nil || !strings.Contains(list.String(), audit.freeTextCall) || strings.Contains(list.String(), "b/g/op") {
+		if err := verify.WriteRecords(&list, func(yield func(evidence.Record, error) bool) { yield(r, nil) }); err != nil || !strings.Contains(list.String(), audit.FreeTextCall) || strings.Contains(list.String(), "b/g/op") {
 			t.Errorf("evidence list: %v\n%s", err, &list)
 		}
 		u, err := audit.UsageOf(t.Context(), written{r}, "b", audit.Query{})
-		if err != nil || len(u.Uses) != 3 || u.Uses[0].Operation != audit.freeTextCall || u.Uses[0].Exercised != 1 || u.Uses[1].Exercised != 0 {
+		if err != nil || len(u.Uses) != 3 || u.Uses[0].Operation != audit.FreeTextCall || u.Uses[0].Exercised != 1 || u.Uses[1].Exercised != 0 {
 			t.Errorf("usage: %v %+v", err, u.Uses)
 		}
 		sealed, err := evidence.SealUnsafeUnsigned(evidence.Head{}, r)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // Capability is a grant that can be presented: an authority given to a holder

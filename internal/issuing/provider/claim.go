@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )

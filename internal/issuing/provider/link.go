@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 

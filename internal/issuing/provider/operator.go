@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
