@@ -34,33 +34,32 @@ func (p Problem) String() string {
 
 // The codes of problems.
 const (
-	CodeUnreadable    = "unreadable"          // no JSON object within the limits
-	CodeDuplicate     = "duplicate_member"    // a member twice in one object, in whatever spelling
-	CodeVariant       = "name_variant"        // a member that some readers take for another
-	CodeType          = "wrong_type"          // a value of another type
-	CodeMissing       = "missing"             // a required member is not there
-	CodeEmpty         = "empty"               // a required member is there and empty
-	CodeUnknown       = "unknown_member"      // no member of the protocol or the contract
-	CodeSpelling      = "spelling"            // the schema's spelling in place of the JSON form's
-	CodeDialect       = "other_version"       // a member of another protocol version
-	CodeSkill         = "skill_id"            // two skills of one id
-	CodeScheme        = "security_scheme"     // a requirement of a scheme that is not there, or a scheme of no kind
-	CodeDeprecated    = "deprecated"          // supported and discouraged
-	CodeVersion       = "version_format"      // no Major.Minor
-	CodeRange         = "version_range"       // inverted, empty or contradicted
-	CodeURL           = "url"                 // no URL of the kind that is wanted
-	CodePlain         = "no_tls"              // http where https is wanted
-	CodeBinding       = "binding"             // neither a known binding nor a URI
-	CodeTwice         = "declared_twice"      // the same thing declared more than once
-	CodeMedia         = "media_type"          // no media type
-	CodeExtension     = "extension"           // an extension without a usable URI
-	CodeContradiction = "contradiction"       // two places of the card say different things
-	CodeVendor        = "vendor_feature"      // a vendor feature without namespace or description
-	CodeSignature     = "signature_form"      // a signature that cannot be checked
-	CodeNotSigned     = "outside_signature"   // declared where no signature covers it
-	CodeNumber        = "number"              // a number that readers change
-	CodeUndeclared    = "undeclared"          // used by the card itself and not declared
-	CodeReservedWords = "reserved_capability" // no boolean where a feature is declared
+	CodeUnreadable    = "unreadable"        // no JSON object within the limits
+	CodeDuplicate     = "duplicate_member"  // a member twice in one object, in whatever spelling
+	CodeVariant       = "name_variant"      // a member that some readers take for another
+	CodeType          = "wrong_type"        // a value of another type
+	CodeMissing       = "missing"           // a required member is not there
+	CodeEmpty         = "empty"             // a required member is there and empty
+	CodeUnknown       = "unknown_member"    // no member of the protocol or the contract
+	CodeSpelling      = "spelling"          // the schema's spelling in place of the JSON form's
+	CodeDialect       = "other_version"     // a member of another protocol version
+	CodeSkill         = "skill_id"          // two skills of one id
+	CodeScheme        = "security_scheme"   // a requirement of a scheme that is not there, or a scheme of no kind
+	CodeDeprecated    = "deprecated"        // supported and discouraged
+	CodeVersion       = "version_format"    // no Major.Minor
+	CodeRange         = "version_range"     // inverted, empty or contradicted
+	CodeURL           = "url"               // no URL of the kind that is wanted
+	CodePlain         = "no_tls"            // http where https is wanted
+	CodeBinding       = "binding"           // neither a known binding nor a URI
+	CodeTwice         = "declared_twice"    // the same thing declared more than once
+	CodeMedia         = "media_type"        // no media type
+	CodeExtension     = "extension"         // an extension without a usable URI
+	CodeContradiction = "contradiction"     // two places of the card say different things
+	CodeVendor        = "vendor_feature"    // a vendor feature without namespace or description
+	CodeSignature     = "signature_form"    // a signature that cannot be checked
+	CodeNotSigned     = "outside_signature" // declared where no signature covers it
+	CodeNumber        = "number"            // a number that readers change
+	CodeUndeclared    = "undeclared"        // used by the card itself and not declared
 )
 
 // misread are the codes of what readers read differently, or what cannot be

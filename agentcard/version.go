@@ -79,9 +79,6 @@ func (v Version) Line() Version {
 	return v
 }
 
-// Major is the first number.
-func (v Version) Major() int { return v.major }
-
 // Compare orders versions by their numbers: 1.10 is newer than 1.9. Without
 // patch is before 1.2.0, as 1.2 is where the line begins.
 func (v Version) Compare(w Version) int {

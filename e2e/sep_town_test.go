@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -177,7 +177,7 @@ func (w *town) classed(records ...recorded) {
 	w.t.Helper()
 	for _, r := range records {
 		if action.ClassOf(r.Action) == action.Unlisted {
-			w.t.Errorf("record %s has action type %q, which evidence/action does not list", r.ID, r.Action)
+			w.t.Errorf("record %s has action type %q, which internal/action does not list", r.ID, r.Action)
 		}
 	}
 }

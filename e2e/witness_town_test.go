@@ -184,7 +184,7 @@ func (w *town) shown() evidence.Checkpoint {
 	return c
 }
 
-// cosignedBy waits until the shown checkpoint covers so many entries.
+// covers waits until the shown checkpoint covers so many entries.
 func (w *town) covers(size int64) {
 	w.t.Helper()
 	eventually(w.t, 20*time.Second, func() string { return "nothing is cosigned\n" + w.log.String() }, func() bool { return w.shown().Size >= size })

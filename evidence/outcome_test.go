@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // outcomes is a log in which tests tell outcomes of decisions.
@@ -106,7 +104,7 @@ func TestATK71_WhoMayNotSignTellsNothing(t *testing.T) {
 	erasing.Details.Erased = []string{"kept"}
 	o.add(2, erasing)
 	ends := testRecord("ends", IssuerID)
-	ends.ActionType = action.GatewayClose.String()
+	ends.ActionType = ActionGatewayClose
 	ends.Intent.Details = object(`{"chains":[{"agent_id":"agent-9","chain_id":"09000000000000000000000000000000","recorder":"gw","records":3}]}`)
 	o.add(2, ends)
 	bundle := o.bundle()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // IssuerID is the agent_id of the chain that the issuer keeps about itself, in
@@ -88,7 +86,7 @@ type expected struct {
 // expectClosed takes what the record of a gateway's end says of its chains. What
 // is not in the one form says nothing: the record itself was logged as it is.
 func (v *verifier) expectClosed(record Record, e *entry) {
-	if !action.GatewayClose.Is(record.ActionType) || record.AgentID != IssuerID || !e.vouched {
+	if record.ActionType != ActionGatewayClose || record.AgentID != IssuerID || !e.vouched {
 		return
 	}
 	// A map, since names of members are exact.

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // closing is the record by which the issuer ends a gateway.
 func closing(id string, chains any) Record {
 	record := testRecord(id, IssuerID)
-	record.ActionType = action.GatewayClose.String()
+	record.ActionType = ActionGatewayClose
 	details, err := json.Marshal(map[string]any{"gateway": "gw_1", "chains": chains})
 	if err != nil {
 		panic(err)

@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
-
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // page is a record as it was logged, and the body that is shown with it.
@@ -211,7 +209,7 @@ func newWorlds(t testing.TB) []*world {
 		b.covered(4, "agent-4", "c3", true)
 		b.add(2, "agent-1", b.gateway, "g1", func(r *Record) { r.Details.RevocationSequence = 12 })
 		b.add(7, IssuerID, b.issuer, "x1", func(r *Record) {
-			r.ActionType, r.Intent.Details = action.GatewayClose.String(), object(`{"chains":[{"agent_id":"agent-1","chain_id":"02000000000000000000000000000000","recorder":"gw","records":1}]}`)
+			r.ActionType, r.Intent.Details = ActionGatewayClose, object(`{"chains":[{"agent_id":"agent-1","chain_id":"02000000000000000000000000000000","recorder":"gw","records":1}]}`)
 		})
 	}
 	return []*world{newWorld(t, "outcomes", 2, told), newWorld(t, "bodies", 3, bodies), newWorld(t, "batches", 3, batches)}

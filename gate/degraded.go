@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // Degraded says which calls of an agent continue although they cannot be recorded
@@ -137,7 +136,7 @@ func (g *Gate) recordGap(ctx context.Context, agent string, told gap) error {
 		return err
 	}
 	_, err = g.Recorder.Record(ctx, evidence.Record{
-		ID: id, AgentID: agent, ActionType: action.EvidenceGap.String(), Intent: evidence.Intent{Operation: action.EvidenceGap.String(), Details: details},
+		ID: id, AgentID: agent, ActionType: evidence.ActionGap, Intent: evidence.Intent{Operation: evidence.ActionGap, Details: details},
 		Decision: evidence.Abstain, Time: g.Now(),
 		Details: evidence.Details{
 			Recorder: g.RecorderID, Requester: g.RecorderID, RevocationSequence: g.Revocations.RevocationSequence(), PolicyDigest: g.Policy.Digest(),

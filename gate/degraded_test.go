@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 var errDiskFull = fmt.Errorf("%w: disk full", evidence.ErrUnavailable)
@@ -108,7 +107,7 @@ func TestEXT27_DegradedIsForATime(t *testing.T) {
 	}
 	got := w.ledger.sealed[0].Record()
 	want := fmt.Sprintf(`{"calls":3,"from":"%s","until":"%s"}`, at.UTC().Format(time.RFC3339), at.Add(time.Minute).UTC().Format(time.RFC3339))
-	if !action.EvidenceGap.Is(got.ActionType) || got.Decision != evidence.Abstain || got.AgentID != w.target.ID || string(got.Intent.Details) != want {
+	if got.ActionType != evidence.ActionGap || got.Decision != evidence.Abstain || got.AgentID != w.target.ID || string(got.Intent.Details) != want {
 		t.Errorf("the gap is recorded as %+v, want %s", got, want)
 	}
 	w.ledger.broken = errDiskFull
@@ -135,7 +134,7 @@ func TestEXT27_AGapIsToldFirst(t *testing.T) {
 	for _, s := range w.ledger.sealed {
 		actions = append(actions, s.Record().ActionType)
 	}
-	if got := strings.Join(actions, " "); got != action.EvidenceGap.String()+" a2a.SendMessage a2a.SendMessage" {
+	if got := strings.Join(actions, " "); got != evidence.ActionGap+" a2a.SendMessage a2a.SendMessage" {
 		t.Errorf("on record are %s", got)
 	}
 	w.gate.NewID = func() (string, error) { return "", errors.New("no randomness") }

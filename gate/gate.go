@@ -23,7 +23,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -153,7 +152,7 @@ type Call struct {
 	// Refused are reasons that the decoder already found; the call is denied
 	// and recorded.
 	Refused []evidence.Reason
-	Action  action.Type // action_type of the record
+	Action  string // action_type of the record
 	// Record begins the record: purpose, trace, arguments, the body that it commits to,
 	// and reasons that decide nothing. The gate writes the rest.
 	Record evidence.Record

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -24,7 +23,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	}
 	begun := &call.Record
 	r := evidence.Record{
-		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action.String(), Time: now, Detached: begun.Detached,
+		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action, Time: now, Detached: begun.Detached,
 		Intent: evidence.Intent{Operation: firstOf(subject), Purpose: begun.Intent.Purpose},
 		Details: evidence.Details{
 			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: begun.Details.TraceID,
@@ -143,7 +142,7 @@ const opMessage = "a2a.message"
 // namesNoSkill reports whether a call is free text. It needs every operation that it could
 // ask for, and none of them was called; a hand-off says itself what it needs.
 func namesNoSkill(call *Call) bool {
-	return call.Free.Any && kindOf(call) == "admission" && call.Action != action.Handoff
+	return call.Free.Any && kindOf(call) == "admission" && call.Action != evidence.ActionHandoff
 }
 
 func kindOf(call *Call) string {

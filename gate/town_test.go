@@ -13,7 +13,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -189,7 +188,7 @@ func handle(h string) powerbox.Member {
 // call is an attempt at the agent by the caller that holds the key.
 func (w *town) call(mode Mode, attempts ...powerbox.Attempt) *Call {
 	return &Call{
-		Target: &w.target, Mode: mode, Attempts: attempts, Action: action.OfA2A("SendMessage"), Handle: "handle",
+		Target: &w.target, Mode: mode, Attempts: attempts, Action: "a2a.SendMessage", Handle: "handle",
 		Caller:  Caller{Principal: "pw_alice", Holder: "key:" + w.holder.Public().Thumbprint()},
 		Origin:  func(string) string { return "orchestrator" },
 		Request: token.Request{Method: "POST", URL: agentURL, Digest: token.DigestOf([]byte("{}"))},

@@ -319,7 +319,7 @@ func TestATK39_NumbersAreExact(t *testing.T) {
 	}
 }
 
-// TestATK55_BadTokensCostLess measures by counting, not by time: tokens that
+// TestATK55_CapsComeFirst measures by counting, not by time: tokens that
 // are too large or too deep are refused before anything is decoded.
 func TestATK55_CapsComeFirst(t *testing.T) {
 	huge := strings.Repeat("A", MaxTokenBytes+1)
@@ -348,7 +348,7 @@ func TestATK55_CapsComeFirst(t *testing.T) {
 	}, CodeConstraint)
 }
 
-// TestRevocationReachesEveryLink, by the ids that cannot be chosen by a holder.
+// TestATK23_RevocationOfEveryLink revokes each by an id that no holder can choose.
 func TestATK23_RevocationOfEveryLink(t *testing.T) {
 	f := newFamily(t, 3)
 	u, err := ParseChain(f.tokens)

@@ -115,8 +115,8 @@ func TestParseToolsRefuses(t *testing.T) {
 	}
 }
 
-// TestATK8_DeriveRefusesWhatVerificationWould: the two agree, whatever a holder
-// asks for.
+// TestATK8_DeriveRefuses what verification would: the two agree about every request of a
+// holder.
 func TestATK8_DeriveRefuses(t *testing.T) {
 	f := newFamily(t, 1)
 	parent := f.verify(t)

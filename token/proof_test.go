@@ -115,7 +115,7 @@ func mustBeCanonical(t fataler, text string) {
 	}
 }
 
-// TestATK9_AProofIsCheckedToTheEndBeforeItsIDIsGiven: what fails yields no id
+// TestATK9_AProofThatFailsYieldsNoID: a proof is checked to the end before it yields an id
 // that a registry could use up.
 func TestATK9_AProofThatFailsYieldsNoID(t *testing.T) {
 	for _, c := range proofVectors() {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // Issuer is the agent of whom the issuer's own records are. No protected agent
@@ -56,7 +55,7 @@ func (b *Book) Add(r evidence.Record) {
 // members agent, key (a thumbprint) and renewed (RFC 3339). A key that comes back
 // is as old as it is.
 func (b *Book) addKey(r evidence.Record) {
-	if !action.KeyUse.Is(r.ActionType) && !action.KeyRotate.Is(r.ActionType) {
+	if r.ActionType != evidence.ActionKeyUse && r.ActionType != evidence.ActionKeyRotate {
 		return
 	}
 	var said struct {

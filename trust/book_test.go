@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 )
 
 // keyRecord is what the issuer records of an agent's key.
@@ -20,7 +19,7 @@ func keyRecord(action, agent, key string, at, renewed time.Time) evidence.Record
 // records and from nothing that an agent, or its gateway, can write.
 func TestEXT20_Credentials(t *testing.T) {
 	day := func(n int) time.Time { return noon.Add(time.Duration(n) * 24 * time.Hour) }
-	use := keyRecord(action.KeyUse.String(), "mail", "first", day(0), day(-10))
+	use := keyRecord(evidence.ActionKeyUse, "mail", "first", day(0), day(-10))
 	of := func(agent string, r evidence.Record) evidence.Record { r.AgentID = agent; return r }
 	for name, c := range map[string]struct {
 		records []evidence.Record
@@ -29,14 +28,14 @@ func TestEXT20_Credentials(t *testing.T) {
 	}{
 		"none":                    {nil, time.Time{}, time.Time{}},
 		"made before it was used": {[]evidence.Record{use}, time.Time{}, day(-10)},
-		"made in the future":      {[]evidence.Record{keyRecord(action.KeyUse.String(), "mail", "first", day(0), day(5))}, time.Time{}, day(0)},
-		"rotated":                 {[]evidence.Record{use, keyRecord(action.KeyRotate.String(), "mail", "second", day(3), day(3))}, time.Time{}, day(3)},
-		"rotated, later":          {[]evidence.Record{use, keyRecord(action.KeyRotate.String(), "mail", "second", day(3), day(3))}, day(2), day(-10)},
+		"made in the future":      {[]evidence.Record{keyRecord(evidence.ActionKeyUse, "mail", "first", day(0), day(5))}, time.Time{}, day(0)},
+		"rotated":                 {[]evidence.Record{use, keyRecord(evidence.ActionKeyRotate, "mail", "second", day(3), day(3))}, time.Time{}, day(3)},
+		"rotated, later":          {[]evidence.Record{use, keyRecord(evidence.ActionKeyRotate, "mail", "second", day(3), day(3))}, day(2), day(-10)},
 		"an old key comes back": {[]evidence.Record{
-			use, keyRecord(action.KeyRotate.String(), "mail", "second", day(3), day(3)), keyRecord(action.KeyUse.String(), "mail", "first", day(4), day(4)),
+			use, keyRecord(evidence.ActionKeyRotate, "mail", "second", day(3), day(3)), keyRecord(evidence.ActionKeyUse, "mail", "first", day(4), day(4)),
 		}, time.Time{}, day(-10)},
-		"another agent's":      {[]evidence.Record{keyRecord(action.KeyUse.String(), "documents", "first", day(0), day(0))}, time.Time{}, time.Time{}},
-		"said by its gateway":  {[]evidence.Record{use, of("mail", keyRecord(action.KeyRotate.String(), "mail", "second", day(3), day(3)))}, time.Time{}, day(-10)},
+		"another agent's":      {[]evidence.Record{keyRecord(evidence.ActionKeyUse, "documents", "first", day(0), day(0))}, time.Time{}, time.Time{}},
+		"said by its gateway":  {[]evidence.Record{use, of("mail", keyRecord(evidence.ActionKeyRotate, "mail", "second", day(3), day(3)))}, time.Time{}, day(-10)},
 		"said of another kind": {[]evidence.Record{use, keyRecord("gateway.enroll", "mail", "second", day(3), day(3))}, time.Time{}, day(-10)},
 	} {
 		b := Book{Until: c.until}

@@ -92,7 +92,7 @@ func Scoping(c *config.Config) (*InForce, error) {
 	return f, f.setScopes()
 }
 
-// InForce is the part of the instance's configuration that a reload can replace.
+// inForce returns the part of the instance's configuration that a reload can replace.
 func (i *Instance) inForce(agents []*issuer.Agent, issuing map[string]*keyring.Issuing) (*InForce, error) {
 	f, err := Scoping(i.Config)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // IsCall reports whether a record is the decision about a call: of A2A or MCP, an

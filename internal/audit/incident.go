@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
-	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // Incident is a report about one agent, for an operator who must stop it.
@@ -95,7 +94,7 @@ func (in *Incident) Recipients() {
 	for _, c := range in.Live {
 		for i := range in.Delegated {
 			if d := &in.Delegated[i]; d.Capability == c.ID {
-				d.To = plain.Or(c.Requester, c.Holder)
+				d.To = cmp.Or(c.Requester, c.Holder)
 			}
 		}
 	}

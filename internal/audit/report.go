@@ -7,13 +7,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
@@ -373,9 +374,9 @@ func CallerRule(holder string) string {
 	kind, value, _ := strings.Cut(holder, ":")
 	switch kind {
 	case "key", "client", "mtls":
-		return fmt.Sprintf("{agent: NAME, %s: %s}", kind, plain.Quoted(value))
+		return fmt.Sprintf("{agent: NAME, %s: %s}", kind, strconv.Quote(value))
 	case "spiffe":
-		return fmt.Sprintf("{agent: NAME, spiffe: %s}", plain.Quoted(holder))
+		return fmt.Sprintf("{agent: NAME, spiffe: %s}", strconv.Quote(holder))
 	}
 	return "{agent: NAME, key: THUMBPRINT} with a key of its own"
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // TraceSpan is how far back a server's log is looked at. Authority lives for a

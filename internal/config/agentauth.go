@@ -114,9 +114,9 @@ type ServiceA2A struct {
 	Stream  bool   `key:"stream" doc:"Answer with the agent's stream (SendStreamingMessage)."`
 }
 
-// GrantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,
+// grantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,
 // for skills of the same agent.
-const GrantOfAgentAuth = "agent-auth"
+const grantOfAgentAuth = "agent-auth"
 
 // granted checks a skill that is a capability of the agent's own Agent Auth.
 func (k checker) granted(path, agent, operation string) {
@@ -128,7 +128,7 @@ func (k checker) granted(path, agent, operation string) {
 		}
 	}
 	if names == nil {
-		k.place(path, "is of grant %q, and the agent issues no tokens for capabilities of Agent Auth; set agent_auth.tokens", GrantOfAgentAuth)
+		k.place(path, "is of grant %q, and the agent issues no tokens for capabilities of Agent Auth; set agent_auth.tokens", grantOfAgentAuth)
 		return
 	}
 	k.known(path, "capability of Agent Auth called", operation, names)

@@ -121,7 +121,7 @@ func (c *Attach) checkPlans(d *decoder, names []string) {
 				d.place(fmt.Sprintf("%s.hops[%d].to", at, n), "%q is no agent here%s", h.To, didYouMean(h.To, names))
 			}
 		}
-		if _, err := p.Declared(); err != nil {
+		if _, err := p.declared(); err != nil {
 			d.place(at, "%v", err)
 		}
 	}

@@ -456,7 +456,7 @@ func (k checker) checkSkills() {
 			path := fmt.Sprintf("%s[%d]", at, i)
 			k.agrees(path, at, skills[:i], s)
 			switch ids := grantIDs(k.Offers[agent]); {
-			case s.Grant == GrantOfAgentAuth:
+			case s.Grant == grantOfAgentAuth:
 				k.granted(path+".operation", agent, s.Operation)
 			case slices.Contains(ids, s.Grant):
 				k.operation(path+".operation", agent, s.Grant, s.Operation)

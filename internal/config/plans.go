@@ -34,8 +34,8 @@ type PlanNeeds struct {
 	Digest     string   `key:"card_digest" doc:"Digest of the only card that is accepted."`
 }
 
-// Declared returns the plan as it is checked.
-func (p Plan) Declared() (agentcard.Plan, error) {
+// declared returns the plan as it is checked.
+func (p Plan) declared() (agentcard.Plan, error) {
 	hops := make([]agentcard.PlanHop, len(p.Hops))
 	for n, h := range p.Hops {
 		hops[n] = agentcard.PlanHop{From: h.From, To: h.To, Needs: agentcard.Needs(h.Needs)}
@@ -47,7 +47,7 @@ func (p Plan) Declared() (agentcard.Plan, error) {
 func Declared(plans []Plan) []agentcard.Plan {
 	var out []agentcard.Plan
 	for _, p := range plans {
-		if d, err := p.Declared(); err == nil {
+		if d, err := p.declared(); err == nil {
 			out = append(out, d)
 		}
 	}
@@ -94,7 +94,7 @@ func (k checker) checkPlans() {
 				k.place(hop+".to", "agent %q has protocol: %s, and so no card to check; want an agent of A2A", h.To, k.protocolOf(h.To))
 			}
 		}
-		if _, err := p.Declared(); err != nil {
+		if _, err := p.declared(); err != nil {
 			k.place(at, "%v", err)
 		}
 	}

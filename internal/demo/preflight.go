@@ -233,7 +233,7 @@ func (d *demo) mapped(agent string, reach []gate.Reached) {
 			out = append(out, op[strings.LastIndexByte(op, '/')+1:])
 		}
 		slices.Sort(out)
-		return plain.OrDash(strings.Join(out, ", "))
+		return cmp.Or(strings.Join(out, ", "), "-")
 	}
 	slices.SortStableFunc(reach, func(a, b gate.Reached) int { return cmp.Compare(a.Agent, b.Agent) })
 	for _, r := range reach {

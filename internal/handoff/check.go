@@ -18,8 +18,8 @@ type Finding struct {
 	Message string `json:"message"`
 }
 
-// Rules are the rules of a check, with what they are about.
-var Rules = []struct{ ID, About string }{
+// rules are the rules of a check, with what they are about.
+var rules = []struct{ ID, About string }{
 	{"never_passes", "A wire whose requirements are not within Caps(target) meet Scope(caller): it can never pass the gate (GATE-1, GATE-12)."},
 	{"undeclared_agent", "An agent that scopes or wires name and that declares no surface: nothing can be asked of it."},
 	{"cycle", "Agents that hand to each other in a circle."},

@@ -16,11 +16,8 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// MaxFileBytes is the size of the largest file that is read.
-const MaxFileBytes = 64 << 20
-
-// Version is the version of the format.
-const Version = 1
+// maxFileBytes is the size of the largest file that is read.
+const maxFileBytes = 64 << 20
 
 // Place is where in which file something is declared. Line 0 is none.
 type Place struct {
@@ -79,11 +76,11 @@ func New() *Declarations {
 	return &Declarations{Agents: map[string]*Agent{}, scoped: map[[2]string]Place{}}
 }
 
-// Gates and Failures are the words that wires have for where they are checked and
+// gates and Failures are the words that wires have for where they are checked and
 // what a refusal becomes.
 var (
-	Gates    = []string{"gateway", "interceptor", "plugin", "middleware", "wrapper", "none"}
-	Failures = []string{"failed", "input_required", "auth_required", "raise"}
+	gates    = []string{"gateway", "interceptor", "plugin", "middleware", "wrapper", "none"}
+	failures = []string{"failed", "input_required", "auth_required", "raise"}
 )
 
 // maxEntries bounds a list of one agent, scope or wire.
@@ -92,8 +89,8 @@ const maxEntries = 1024
 // Read adds a file, YAML or JSON. surface returns the ids of the skills of a card,
 // whose file an agent names relative to this one.
 func (d *Declarations) Read(name string, data []byte, surface func(card string) ([]string, error)) error {
-	if len(data) > MaxFileBytes {
-		return fmt.Errorf("%s: %d bytes; want at most %d", name, len(data), MaxFileBytes)
+	if len(data) > maxFileBytes {
+		return fmt.Errorf("%s: %d bytes; want at most %d", name, len(data), maxFileBytes)
 	}
 	root, err := parse(name, data)
 	if err != nil {
@@ -356,9 +353,9 @@ func (f file) wire(n *yaml.Node) error {
 				err = f.operations(v, w.Requires)
 			}
 		case "gate":
-			w.Gate, err = f.word(v, "gate", Gates)
+			w.Gate, err = f.word(v, "gate", gates)
 		case "on_violation":
-			w.Failure, err = f.word(v, "on_violation", Failures)
+			w.Failure, err = f.word(v, "on_violation", failures)
 		default:
 			err = f.unknown(v, "a wire", key, "from", "to", "requires", "gate", "on_violation")
 		}

@@ -460,9 +460,9 @@ func SARIF(w io.Writer, findings []Finding, version string) error {
 		ID    string `json:"id"`
 		About text   `json:"shortDescription"`
 	}
-	rules := []rule{}
-	for _, r := range Rules {
-		rules = append(rules, rule{r.ID, text{r.About}})
+	driven := []rule{}
+	for _, r := range rules {
+		driven = append(driven, rule{r.ID, text{r.About}})
 	}
 	results := []map[string]any{}
 	for _, f := range findings {
@@ -480,7 +480,7 @@ func SARIF(w io.Writer, findings []Finding, version string) error {
 	return e.Encode(map[string]any{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
 		"runs": []any{map[string]any{
-			"tool":    map[string]any{"driver": map[string]any{"name": "powerbox graph check", "version": version, "rules": rules}},
+			"tool":    map[string]any{"driver": map[string]any{"name": "powerbox graph check", "version": version, "rules": driven}},
 			"results": results,
 		}},
 	})

@@ -63,7 +63,6 @@ const (
 	CodeNotYetValid     powerbox.Code = "not_yet_valid"
 	CodeProofMissing    powerbox.Code = "proof_missing"
 	CodeProofKey        powerbox.Code = "proof_key"
-	CodeProofTime       powerbox.Code = "proof_time"
 	CodeProofReplayed   powerbox.Code = "proof_replayed"
 	CodeProofBefore     powerbox.Code = "proof_before_start"
 	CodeProofCapacity   powerbox.Code = "proof_capacity"

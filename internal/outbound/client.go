@@ -40,13 +40,13 @@ type Client struct {
 // New returns a client that keeps to the policy.
 func New(p Policy) *Client {
 	if p.Dial <= 0 {
-		p.Dial = DefaultDial
+		p.Dial = defaultDial
 	}
 	if p.Timeout <= 0 {
-		p.Timeout = DefaultTimeout
+		p.Timeout = defaultTimeout
 	}
 	if p.MaxBytes <= 0 {
-		p.MaxBytes = DefaultMaxBytes
+		p.MaxBytes = defaultMaxBytes
 	}
 	http2 := p.transport(false)
 	http2.Protocols = new(http.Protocols)

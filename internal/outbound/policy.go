@@ -16,9 +16,9 @@ import (
 
 // The values that a zero [Policy] stands for.
 const (
-	DefaultTimeout  = 10 * time.Second
-	DefaultDial     = 5 * time.Second
-	DefaultMaxBytes = 1 << 20
+	defaultTimeout  = 10 * time.Second
+	defaultDial     = 5 * time.Second
+	defaultMaxBytes = 1 << 20
 )
 
 // Policy says what may be called. The zero Policy allows public addresses over
@@ -30,12 +30,12 @@ type Policy struct {
 	// AllowPrivate admits these networks although they are private. Optional.
 	AllowPrivate []netip.Prefix
 	// Timeout bounds one Get from dialling to the last byte. Optional, default
-	// [DefaultTimeout].
+	// [defaultTimeout].
 	Timeout time.Duration
-	// Dial bounds the making of a connection. Optional, default [DefaultDial].
+	// Dial bounds the making of a connection. Optional, default [defaultDial].
 	Dial time.Duration
 	// MaxBytes bounds the body of an answer. Optional, default
-	// [DefaultMaxBytes].
+	// [defaultMaxBytes].
 	MaxBytes int64
 	// TLS has the authorities to believe and the certificate to show. Optional, default the system's
 	// authorities and no certificate. With it nothing goes out in the clear.

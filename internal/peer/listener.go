@@ -40,8 +40,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, known := NetworkOf(c.RemoteAddr())
-		trusted := known && l.proxies.Trusts(from.Addr())
+		from, known := networkOf(c.RemoteAddr())
+		trusted := known && l.proxies.trusts(from.Addr())
 		switch {
 		case trusted && l.spoken:
 			told := proxyproto.NewConn(c, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.headerTime))
@@ -98,8 +98,8 @@ func (c *conn) settle() error {
 		return nil
 	}
 	c.once.Do(func() {
-		from, known := NetworkOf(c.Conn.RemoteAddr())
-		if !known || c.listener.proxies.Trusts(from.Addr()) {
+		from, known := networkOf(c.Conn.RemoteAddr())
+		if !known || c.listener.proxies.trusts(from.Addr()) {
 			return // the proxy itself, which looks whether we are well
 		}
 		c.mu.Lock()

@@ -68,8 +68,8 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// Trusts reports whether an address is that of a proxy that is believed.
-func (p *Proxies) Trusts(ip netip.Addr) bool {
+// trusts reports whether an address is that of a proxy that is believed.
+func (p *Proxies) trusts(ip netip.Addr) bool {
 	if p == nil {
 		return false
 	}
@@ -137,8 +137,8 @@ func network(ip netip.Addr) (netip.Prefix, bool) {
 	return n, err == nil
 }
 
-// NetworkOf is the client at the other end of a connection, and false for a Unix socket.
-func NetworkOf(a net.Addr) (netip.Prefix, bool) {
+// networkOf is the client at the other end of a connection, and false for a Unix socket.
+func networkOf(a net.Addr) (netip.Prefix, bool) {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}, false
@@ -167,7 +167,7 @@ func Of(r *http.Request) Address {
 // read is the one reading of an address.
 func (p *Proxies) read(r *http.Request) Address {
 	at := parse(r.RemoteAddr)
-	if !p.Trusts(at.ip) {
+	if !p.trusts(at.ip) {
 		at.unsure = forwarded(r.Header) || at.ip.IsLoopback() && !localHost(r.Host)
 		return at
 	}
@@ -229,7 +229,7 @@ func (p *Proxies) hops(h http.Header) ([]netip.Addr, bool) {
 			return hops, false
 		}
 		hops = append(hops, ip)
-		if !p.Trusts(ip) {
+		if !p.trusts(ip) {
 			break // what stands before was the client's to write
 		}
 	}

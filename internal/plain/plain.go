@@ -3,18 +3,9 @@ package plain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// OrDash is s, or a dash where s is empty.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
 
 // Count is a number of things, in words.
 func Count(n int, thing string) string {
@@ -26,14 +17,6 @@ func Count(n int, thing string) string {
 
 // Time is a time in RFC 3339, in UTC, to the second.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// Or is name, or otherwise where name is empty.
-func Or(name, otherwise string) string {
-	if name != "" {
-		return name
-	}
-	return otherwise
-}
 
 // Prefixed is text behind before, or nothing where text is empty.
 func Prefixed(before, text string) string {
@@ -54,9 +37,6 @@ func Printable(s string) string {
 func Unescaped(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\"`, `"`).Replace(Printable(s))
 }
-
-// Quoted is text as in YAML and JSON.
-func Quoted(s string) string { return strconv.Quote(s) }
 
 // Share words a mode that holds for a part of the callers.
 func Share(mode string, percent int) string {

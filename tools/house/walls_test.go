@@ -104,9 +104,7 @@ func loadGraph(t *testing.T, g graph, root string, m module) {
 	}
 }
 
-// TestWallsStand builds each wall's breach on purpose, on a made-up graph. In
-// the edges "~" is the root package and "~/x" our package x.
-// Only internal/peer reads the address of a connection. Another reader would not know of
+// TestATK66_OnePackageReadsAddresses: only internal/peer reads the address of a connection. Another reader would not know of
 // trusted proxies.
 func TestATK66_OnePackageReadsAddresses(t *testing.T) {
 	root, found := filepath.Join("..", ".."), 0
@@ -128,6 +126,8 @@ func TestATK66_OnePackageReadsAddresses(t *testing.T) {
 	}
 }
 
+// TestWallsStand builds each wall's breach on purpose, on a made-up graph. In
+// the edges "~" is the root package and "~/x" our package x.
 func TestWallsStand(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -19,13 +19,13 @@ import (
 	_ "modernc.org/sqlite" // as another process would open the file
 )
 
-// ClockFile is the file of a town's folder that moves the clock of its processes, where
+// clockFile is the file of a town's folder that moves the clock of its processes, where
 // these are built with -tags faults.
-const ClockFile = "clock"
+const clockFile = "clock"
 
 // ClockEnv is the environment that says so.
 func ClockEnv(dir string) []string {
-	return []string{"POWERBOX_FAULT_CLOCK=" + filepath.Join(dir, ClockFile)}
+	return []string{"POWERBOX_FAULT_CLOCK=" + filepath.Join(dir, clockFile)}
 }
 
 // Faults are trials of one node on a file ([Config.File]), which they leave as it was.
@@ -56,7 +56,7 @@ func moveClock(ctx context.Context, t *Town, length time.Duration) (string, erro
 		return "", errors.New("the program is to be built with -tags faults, and Env to be ClockEnv")
 	}
 	set := func(by string) error {
-		path := filepath.Join(t.Dir, ClockFile)
+		path := filepath.Join(t.Dir, clockFile)
 		return errors.Join(os.WriteFile(path+".new", []byte(by), 0o600), os.Rename(path+".new", path))
 	}
 	direct, err := t.newDirect(ctx, t.gateways[0])

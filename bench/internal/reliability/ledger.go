@@ -121,11 +121,3 @@ func (l *ledger) findings() []string {
 	defer l.mu.Unlock()
 	return slices.Clone(l.wrong)
 }
-
-// Minus returns the counts since before.
-func (c Counts) Minus(before Counts) Counts {
-	return Counts{
-		c.Answered - before.Answered, c.Allowed - before.Allowed, c.Denied - before.Denied, c.Unavailable - before.Unavailable, c.Unanswered - before.Unanswered,
-		c.Issued - before.Issued, c.Revoked - before.Revoked, c.Registered - before.Registered, c.WrongAllow - before.WrongAllow, c.WrongDeny - before.WrongDeny,
-	}
-}

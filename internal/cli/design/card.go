@@ -1,6 +1,7 @@
 package design
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -235,7 +236,7 @@ func newCardShow(p *cli.Program) *cobra.Command {
 
 func printCard(p *cli.Program, c cardJSON) error {
 	w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "name\t%s\nversion\t%s\ndigest\t%s\n", c.Name, plain.OrDash(c.Version), c.Digest)
+	fmt.Fprintf(w, "name\t%s\nversion\t%s\ndigest\t%s\n", c.Name, cmp.Or(c.Version, "-"), c.Digest)
 	from := "derived from the interfaces"
 	if c.Explicit {
 		from = "declared"

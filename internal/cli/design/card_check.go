@@ -1,6 +1,7 @@
 package design
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // NeedFlags say what a caller speaks and needs.
@@ -162,9 +162,9 @@ func PrintCheck(p *cli.Program, a CheckJSON, output string) error {
 
 func printAnswer(p *cli.Program, indent string, a agentcard.Answer) {
 	if a.Compatible {
-		fmt.Fprintf(p.Visible(), "%s%s: compatible, %s %s at %s\n", indent, plain.OrDash(a.Agent), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
+		fmt.Fprintf(p.Visible(), "%s%s: compatible, %s %s at %s\n", indent, cmp.Or(a.Agent, "-"), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
 	} else {
-		fmt.Fprintf(p.Visible(), "%s%s: not compatible\n", indent, plain.OrDash(a.Agent))
+		fmt.Fprintf(p.Visible(), "%s%s: not compatible\n", indent, cmp.Or(a.Agent, "-"))
 	}
 	for _, r := range a.Reasons {
 		fmt.Fprintf(p.Visible(), "%s  %s: %s\n", indent, r.Code, r.Message)

@@ -1,6 +1,7 @@
 package design
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -311,7 +312,7 @@ func printRadius(p *cli.Program, part, whole *gate.Graph, from string, all bool)
 		fmt.Fprintf(w, "If %s were taken over\n", from)
 		fmt.Fprintln(w, "REACHES\tTHROUGH\tAMBIENT\tGATED")
 		for _, r := range whole.Reach(from) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, plain.OrDash(strings.Join(r.Through, " > ")), plain.OrDash(strings.Join(r.Operations, ", ")), plain.OrDash(strings.Join(r.Gated, ", ")))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(strings.Join(r.Through, " > "), "-"), cmp.Or(strings.Join(r.Operations, ", "), "-"), cmp.Or(strings.Join(r.Gated, ", "), "-"))
 		}
 		return w.Flush()
 	}

@@ -1,6 +1,7 @@
 package investigate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +13,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/plain"
 	"github.com/powerbox-project/powerbox/token"
@@ -50,7 +51,7 @@ func (x *explainer) capability(ctx context.Context, id string) (explanation, err
 	e.fact("agent", "%s at %s", c.Agent, x.urlOf(c.Agent))
 	e.fact("may", "%s", strings.Join(c.Operations, ", "))
 	e.fact("grant", "%s", c.Grant)
-	e.fact("for", "%s, by %s", c.Principal, plain.Or(c.Requester, c.Holder))
+	e.fact("for", "%s, by %s", c.Principal, cmp.Or(c.Requester, c.Holder))
 	e.fact("purpose", "%q (the requester's words)", c.Purpose)
 	e.fact("task", "%s", c.Task)
 	e.fact("tenant", "%s", c.Tenant)

@@ -1,6 +1,7 @@
 package investigate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 	printOthers(p, "\n", in.Other)
 	fmt.Fprintf(p.Stdout, "\nit delegated: %s\n", plain.Count(len(in.Delegated), "capability record"))
 	for _, d := range in.Delegated {
-		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(plain.Or(d.To, "a holder that has not used it")), strings.Join(d.Granted, ", "))
+		fmt.Fprintf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(cmp.Or(d.To, "a holder that has not used it")), strings.Join(d.Granted, ", "))
 	}
 	printLive(p, in)
 	fmt.Fprintln(p.Stdout, "\nto stop it:")
@@ -89,7 +90,7 @@ func printLive(p *cli.Program, in audit.Incident) {
 	fmt.Fprintf(p.Stdout, "\nstill valid: %d on record\n", len(in.Live))
 	for _, c := range in.Live {
 		frozen := map[bool]string{true: ", frozen"}[c.Frozen]
-		fmt.Fprintf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, plain.Printable(plain.Or(c.Requester, c.Holder)),
+		fmt.Fprintf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, plain.Printable(cmp.Or(c.Requester, c.Holder)),
 			plain.Time(c.Expires), frozen, strings.Join(c.Operations, ", "))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -120,7 +121,7 @@ func printGrants(p *cli.Program, r audit.Report, which string) error {
 		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
 			fmt.Fprintf(p.Stdout, "    %s:\n", agent)
 			for _, operation := range g.Scopes[caller][agent] {
-				fmt.Fprintf(p.Stdout, "      - %s\n", plain.Quoted(operation))
+				fmt.Fprintf(p.Stdout, "      - %s\n", strconv.Quote(operation))
 			}
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // yaml is the configuration of the draft. Comments are for the person who reads it
@@ -29,7 +27,7 @@ func (d *draft) yaml() string {
 	if d.beside == "" {
 		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
-		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), plain.Quoted(d.token))
+		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), strconv.Quote(d.token))
 	} else {
 		policies, resources = "", "../resources/"
 	}
@@ -37,10 +35,10 @@ func (d *draft) yaml() string {
 	d.offers(&b)
 	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
 	for _, s := range d.skills {
-		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", plain.Quoted(s.id), d.id+":"+s.effect(), plain.Quoted(s.operation), s.effect())
+		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
 	}
 	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
-	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), plain.Quoted(resources+d.id+".yaml"))
+	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), strconv.Quote(resources+d.id+".yaml"))
 	if policies != "" {
 		fmt.Fprintf(&b, "policies: [%s]\n", policies)
 	}
@@ -54,14 +52,14 @@ func (d *draft) yaml() string {
 func (d *draft) agents(b *strings.Builder) {
 	if len(d.command) > 0 {
 		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
-		fmt.Fprintf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", plain.Quoted(noUpstream), plain.Quoted(commandGateway))
+		fmt.Fprintf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(commandGateway))
 		return
 	}
 	if d.mcp != "" {
-		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.mcp))
+		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.mcp))
 		return
 	}
-	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), plain.Quoted(d.agent))
+	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.agent))
 	fmt.Fprintf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
@@ -73,14 +71,14 @@ func (d *draft) offers(b *strings.Builder) {
 		var names []string
 		for _, s := range d.skills {
 			if s.effect() == effect {
-				names = append(names, plain.Quoted(s.operation))
+				names = append(names, strconv.Quote(s.operation))
 			}
 		}
 		if len(names) == 0 {
 			continue
 		}
 		fmt.Fprintf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
-			plain.Quoted(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
+			strconv.Quote(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
 	}
 }
 
@@ -89,7 +87,7 @@ func (d *draft) qualified(only func(draftSkill) bool) []string {
 	var names []string
 	for _, s := range d.skills {
 		if only == nil || only(s) {
-			names = append(names, plain.Quoted(d.id+":"+s.effect()+"/"+s.operation))
+			names = append(names, strconv.Quote(d.id+":"+s.effect()+"/"+s.operation))
 		}
 	}
 	return names
@@ -104,7 +102,7 @@ func bare(s string) string {
 	if bareName.MatchString(s) && !slices.Contains([]string{"null", "true", "false", "yes", "off"}, s) {
 		return s
 	}
-	return plain.Quoted(s)
+	return strconv.Quote(s)
 }
 
 // cedar permits the built-in user what the draft offers.

@@ -106,9 +106,9 @@ func (q Question) Writes() bool {
 	})
 }
 
-// Review reports whether a question is one to reviewers: someone else than the
+// review reports whether a question is one to reviewers: someone else than the
 // user behind has to answer.
-func (q Question) Review() bool {
+func (q Question) review() bool {
 	return slices.ContainsFunc(q.Needs, func(n Need) bool { return !n.Self })
 }
 

@@ -13,13 +13,13 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// CodeNobody is the denial of a call that no person could approve.
-const CodeNobody = "approval_nobody"
+// codeNobody is the denial of a call that no person could approve.
+const codeNobody = "approval_nobody"
 
 // Hold keeps a call and asks whether it may be made (design, section 4). The call
 // is in the store unencrypted: it is as secret as the store is.
@@ -90,7 +90,7 @@ func OwnerKey(tenant string, o issuer.Owner) string {
 func refusedBy(err error) error {
 	switch {
 	case errors.Is(err, errNobody):
-		return &issuer.Refusal{Code: CodeNobody, Message: "a person must approve this call, and no approver is configured: the call has no user"}
+		return &issuer.Refusal{Code: codeNobody, Message: "a person must approve this call, and no approver is configured: the call has no user"}
 	case errors.Is(err, issuer.ErrTooMany):
 		return &issuer.Refusal{Code: issuer.CodeApprovalTooMany, Message: "too many of this agent's calls wait for people; wait for the answers"}
 	}

@@ -316,7 +316,7 @@ func (t Template) message(n News) ([]byte, error) {
 	case TemplateJSON:
 	}
 	queue := "confirmation"
-	if q.Review() {
+	if q.review() {
 		queue = "review"
 	}
 	return json.Marshal(map[string]any{

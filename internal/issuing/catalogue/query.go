@@ -9,9 +9,9 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// QueryVersion is the version of the grammar that [ParseQuery] reads. It is
+// queryVersion is the version of the grammar that [ParseQuery] reads. It is
 // written down in docs/reference/tokens.md#resource-queries (SEP-21).
-const QueryVersion = 1
+const queryVersion = 1
 
 // The bounds of one query.
 const (
@@ -51,8 +51,8 @@ func ParseQuery(v powerbox.Value) (Query, error) {
 	if err != nil {
 		return Query{}, err
 	}
-	if version, ok := m["version"]; ok && !version.Equal(powerbox.Number(powerbox.Int(QueryVersion))) {
-		return Query{}, fmt.Errorf("resourceQuery: version is %s; known is %d", clip(version.String()), QueryVersion)
+	if version, ok := m["version"]; ok && !version.Equal(powerbox.Number(powerbox.Int(queryVersion))) {
+		return Query{}, fmt.Errorf("resourceQuery: version is %s; known is %d", clip(version.String()), queryVersion)
 	}
 	var q Query
 	collection, ok := m["collection"].Text()
@@ -167,9 +167,6 @@ func scalar(v powerbox.Value) bool {
 	s, _ := v.Text()
 	return ok && t != TypeTexts && len(s) <= MaxTextBytes
 }
-
-// Collection returns the name of the collection that q asks for.
-func (q Query) Collection() string { return q.collection }
 
 // UnknownError says that a query names a collection or an attribute that the
 // principal cannot see, whether or not it exists, and what it can see.

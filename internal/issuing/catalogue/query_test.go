@@ -163,7 +163,7 @@ func FuzzParseQuery(f *testing.F) {
 			t.Errorf("%s selects %q (%v), printed %q (%v)", q, names(got), err, names(again), againErr)
 		}
 		for _, i := range got {
-			if i.Collection != q.Collection() {
+			if i.Collection != q.collection {
 				t.Errorf("%s selects from %s", q, i.Collection)
 			}
 		}

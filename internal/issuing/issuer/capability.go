@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // Capability is a grant that can be presented: an authority given to a holder
@@ -121,7 +121,7 @@ func (c Capability) Lineage() []string { return append(slices.Clone(c.Ancestors)
 func (c Capability) Operations() []string {
 	var names []string
 	for _, clause := range c.Authority.Clauses() {
-		if name, ok := Unqualify(c.Agent, c.Grant, clause.Pattern.Name()); ok {
+		if name, ok := unqualify(c.Agent, c.Grant, clause.Pattern.Name()); ok {
 			names = append(names, name)
 		}
 	}

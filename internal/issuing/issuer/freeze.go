@@ -34,9 +34,9 @@ var byCard = noTarget("what was granted under a card stops when the card widens,
 // AgentTarget is what a freeze of an agent names.
 func AgentTarget(name string) string { return "agent:" + name }
 
-// CardTarget is what a stop names of everything that an agent issued with one card
+// cardTarget is what a stop names of everything that an agent issued with one card
 // in view, by its digest (CARD-13).
-func CardTarget(agent, digest string) string { return gate.CardPrefix + agent + ":" + digest }
+func cardTarget(agent, digest string) string { return gate.CardPrefix + agent + ":" + digest }
 
 // KnowCard says which card an agent has now: what it issues from here on was issued
 // with that one in view.
@@ -52,19 +52,19 @@ func (i *Issuer) Card(agent string) string {
 // StopCard stops what an agent issued with a card in view, until [Issuer.GoCard].
 // Stopped capabilities stay so.
 func (i *Issuer) StopCard(ctx context.Context, agent, digest, reason string) error {
-	if i.Frozen(CardTarget(agent, digest)) {
+	if i.Frozen(cardTarget(agent, digest)) {
 		return nil
 	}
-	_, err := i.stop(ctx, KindFreeze, "server", agent, CardTarget(agent, digest), reason)
+	_, err := i.stop(ctx, KindFreeze, "server", agent, cardTarget(agent, digest), reason)
 	return err
 }
 
 // GoCard lets continue what StopCard stopped.
 func (i *Issuer) GoCard(ctx context.Context, agent, digest, reason string) error {
-	if !i.Frozen(CardTarget(agent, digest)) {
+	if !i.Frozen(cardTarget(agent, digest)) {
 		return nil
 	}
-	_, err := i.stop(ctx, KindThaw, "server", agent, CardTarget(agent, digest), reason)
+	_, err := i.stop(ctx, KindThaw, "server", agent, cardTarget(agent, digest), reason)
 	return err
 }
 

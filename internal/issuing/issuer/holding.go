@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -58,7 +58,7 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 		return refuse(CodeCapabilityRevoked, "the capability, or one that it descends from, has been revoked")
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")
-	case c.Card != "" && i.Frozen(CardTarget(c.Agent, c.Card)):
+	case c.Card != "" && i.Frozen(cardTarget(c.Agent, c.Card)):
 		return refuse(CodeCardWidened, "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view")
 	case i.FrozenAny(append(c.Links(), c.Through...)):
 		return refuse(CodeFrozen, "an operator stopped the capability, one that it descends from, or a holder that it came through; asking again does not help until an operator thaws it")

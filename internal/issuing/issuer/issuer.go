@@ -96,15 +96,6 @@ func (a *Agent) Grant(id string) (Grant, bool) {
 	return a.Grants[i], true
 }
 
-// Skill returns the mapping of a skill.
-func (a *Agent) Skill(name string) (Skill, bool) {
-	i := slices.IndexFunc(a.Skills, func(s Skill) bool { return s.Skill == name })
-	if i < 0 {
-		return Skill{}, false
-	}
-	return a.Skills[i], true
-}
-
 // check refuses two skills of one operation that take other arguments. A grant
 // gives the operation, whose arguments [Agent.shapeOf] takes from the
 // first: by way of the other its restriction to resources would be gone.
@@ -163,7 +154,7 @@ func (a *Agent) Caps(until time.Time) (powerbox.Authority, error) {
 		}
 		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: s.Shape})
 	}
-	for _, name := range ReservedOperations() {
+	for _, name := range reservedOperations() {
 		op, err := operation(name)
 		if err != nil {
 			return powerbox.Authority{}, err
@@ -313,7 +304,6 @@ const (
 	CodeCapabilityUnknown Code = "capability_unknown"
 	CodeCapabilityRevoked Code = "capability_revoked"
 	CodeCapabilityExpired Code = "capability_expired"
-	CodeNotHolder         Code = "caller_not_holder"
 	CodeNotPrincipal      Code = "principal_mismatch"
 	CodeNotAttenuable     Code = "not_attenuable"
 	CodeWider             Code = "attenuation_wider"

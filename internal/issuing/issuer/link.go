@@ -6,7 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -50,9 +50,9 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	return s, nil
 }
 
-// LinkArguments are what a proof for revoking a link names as its arguments:
+// linkArguments are what a proof for revoking a link names as its arguments:
 // the id of the link, which is the base64url SHA-256 of its signing input.
-func LinkArguments(id string) powerbox.Value {
+func linkArguments(id string) powerbox.Value {
 	return powerbox.Object(powerbox.Member{Name: "id", Value: powerbox.String(id)})
 }
 
@@ -99,7 +99,7 @@ func (i *Issuer) mayRevoke(s shown, caller identity.Caller, chain []string, proo
 		if err != nil {
 			return false
 		}
-		if _, err := v.CheckProof(proof, token.Expected{Now: now, Operation: op, Arguments: LinkArguments(s.target), Audience: s.agent.URL}); err == nil {
+		if _, err := v.CheckProof(proof, token.Expected{Now: now, Operation: op, Arguments: linkArguments(s.target), Audience: s.agent.URL}); err == nil {
 			return true
 		}
 	}

@@ -25,9 +25,9 @@ func Qualify(agent, grant, operation string) string {
 	return agent + "/" + grant + "/" + operation
 }
 
-// Unqualify returns the operation's name as in the wire, and false where
+// unqualify returns the operation's name as in the wire, and false where
 // the qualified name belongs to another agent or grant.
-func Unqualify(agent, grant, qualified string) (string, bool) {
+func unqualify(agent, grant, qualified string) (string, bool) {
 	return strings.CutPrefix(qualified, agent+"/"+grant+"/")
 }
 
@@ -39,7 +39,7 @@ func operation(name string) (powerbox.Operation, error) {
 	return op, nil
 }
 
-// ReservedOperations returns the operations that an agent's gateway handles.
-func ReservedOperations() []string {
+// reservedOperations returns the operations that an agent's gateway handles.
+func reservedOperations() []string {
 	return []string{OperationMessage, OperationTaskRead, OperationTaskCancel, OperationPush, OperationCard, OperationCapability}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -142,7 +142,7 @@ func narrowed(agent *Agent, parent Capability, n Narrowing) (powerbox.Authority,
 	}
 	var clauses []powerbox.Clause
 	for _, c := range parent.Authority.Clauses() {
-		name, ours := Unqualify(parent.Agent, parent.Grant, c.Pattern.Name())
+		name, ours := unqualify(parent.Agent, parent.Grant, c.Pattern.Name())
 		if ours && n.Operations != nil && !slices.Contains(n.Operations, name) {
 			continue
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -16,9 +16,9 @@ const Itself = issuerItself
 // their ids. No id of an agent has a slash.
 const ownKeys = issuerItself + "/"
 
-// OwnKey is the name under which the store keeps the id of a key of the server, by
+// ownKey is the name under which the store keeps the id of a key of the server, by
 // the file of the key.
-func OwnKey(file string) string { return ownKeys + file }
+func ownKey(file string) string { return ownKeys + file }
 
 // SplitOwnKey returns the file of a key of the server.
 func SplitOwnKey(name string) (file string, ok bool) { return strings.CutPrefix(name, ownKeys) }
@@ -27,7 +27,7 @@ func SplitOwnKey(name string) (file string, ok bool) { return strings.CutPrefix(
 // this key is noticed.
 func (i *Issuer) KeepsKey(ctx context.Context, file, id string) error {
 	return i.config.Store.Update(ctx, func(tx Tx) error {
-		return tx.PutAgentKey(OwnKey(file), id, i.config.Now())
+		return tx.PutAgentKey(ownKey(file), id, i.config.Now())
 	})
 }
 

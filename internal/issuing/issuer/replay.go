@@ -9,8 +9,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 )
@@ -124,7 +124,7 @@ func (i *Issuer) wouldPermit(policies Policy, c Capability, r evidence.Record) (
 	subject, err := c.subject()
 	answer, at := yes, r.Intent.Operation
 	for _, op := range r.Details.Gate.Required {
-		name, ours := Unqualify(c.Agent, c.Grant, op)
+		name, ours := unqualify(c.Agent, c.Grant, op)
 		if !ours {
 			continue
 		}

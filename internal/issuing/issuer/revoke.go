@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/until"
@@ -261,7 +261,7 @@ func taskTarget(agent, tenant, task string) string {
 func (c Capability) Links() []string {
 	links := append(c.Lineage(), c.Under...)
 	if c.Card != "" {
-		links = append(links, CardTarget(c.Agent, c.Card))
+		links = append(links, cardTarget(c.Agent, c.Card))
 	}
 	if c.Task == "" {
 		return links

@@ -30,7 +30,7 @@ func (c Capability) Scopes() (map[string]string, bool) {
 			continue
 		}
 		scope := qualified // push and card have dotted names
-		if name, ours := Unqualify(c.Agent, c.Grant, qualified); ours {
+		if name, ours := unqualify(c.Agent, c.Grant, qualified); ours {
 			scope = ScopeOf(c.Grant, name)
 		}
 		p, err := powerbox.ParseScope(scope)

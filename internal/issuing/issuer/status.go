@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
@@ -26,8 +26,8 @@ import (
 const (
 	// StatusType is the typ of a list, and with "application/" its media type.
 	StatusType = "statuslist+jwt"
-	// StatusLife is how long a list may be relied on, from when it is made.
-	StatusLife = 30 * time.Second
+	// statusLife is how long a list may be relied on, from when it is made.
+	statusLife = 30 * time.Second
 	// statusKept is how long one list is served: anyone who has it then keeps it
 	// for ttl, and both together are StatusLife.
 	statusKept = 5 * time.Second
@@ -189,7 +189,7 @@ func signList(agent *Agent, uri string, packed []byte, now time.Time) (string, e
 		return "", err
 	}
 	claims, err := json.Marshal(map[string]any{
-		"sub": uri, "iss": agent.URL, "iat": now.Unix(), "exp": now.Add(StatusLife).Unix(), "ttl": int((StatusLife - statusKept).Seconds()),
+		"sub": uri, "iss": agent.URL, "iat": now.Unix(), "exp": now.Add(statusLife).Unix(), "ttl": int((statusLife - statusKept).Seconds()),
 		"status_list": map[string]any{"bits": statusBits, "lst": base64.RawURLEncoding.EncodeToString(deflated.Bytes())},
 	})
 	if err != nil {

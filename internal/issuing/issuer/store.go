@@ -101,7 +101,7 @@ type Reader interface {
 	// since when it has that one; "" for none.
 	AgentKey(agent string) (key string, renewed time.Time, err error)
 	// NewestKeys returns the key that each agent was last recorded with, and those
-	// of the server itself, whose names no agent has: see [OwnKey].
+	// of the server itself, whose names no agent has: see [ownKey].
 	NewestKeys() (map[string]string, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)

@@ -50,7 +50,7 @@ func (i *Issuer) Vetoed(c Capability, attempts []powerbox.Attempt) (string, bool
 	subject, err := c.subject()
 	for _, attempt := range attempts {
 		for _, op := range attempt.Required() {
-			name, ours := Unqualify(c.Agent, c.Grant, op.String())
+			name, ours := unqualify(c.Agent, c.Grant, op.String())
 			if !ours {
 				continue // of A2A itself, or refused by the capability anyway
 			}

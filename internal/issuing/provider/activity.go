@@ -89,7 +89,7 @@ func (p *Provider) action(r evidence.Record) Action {
 	a := Action{
 		Record: r.ID, At: r.Time, By: r.Details.Requester, What: r.ActionType, Allowed: r.Decision == evidence.Allow, Outcome: string(r.OutcomeStatus),
 	}
-	if name, ok := strings.CutPrefix(r.Intent.Operation, issuer.Qualify(p.config.Agent, Label, "")); ok {
+	if name, ok := strings.CutPrefix(r.Intent.Operation, issuer.Qualify(p.config.Agent, label, "")); ok {
 		a.What, a.Executed = name, true
 	}
 	if len(r.Details.Reasons) > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -347,7 +347,7 @@ func (p *Provider) becomes(tx Tx, u *unit, q *Question, who Person, deny bool, n
 // stands reports whether the subject of a question is still as it was: an agent that
 // waits, or for more capabilities one that has not ended (AAP-M1, ATK-51).
 func (q Question) stands(now time.Time) bool {
-	state := q.Agent.At(now)
+	state := q.Agent.at(now)
 	switch {
 	case q.Host.Status != agentauth.Active && q.Host.Status != agentauth.Pending:
 		return false
@@ -555,7 +555,7 @@ func (p *Provider) link(tx Tx, u *unit, q *Question, who Person, now time.Time) 
 // when a tenth of the session has gone since the last.
 func mayAct(a Agent, now time.Time) bool {
 	a.Clocks.Session += a.Clocks.Session / 10
-	return a.At(now) == agentauth.Active
+	return a.at(now) == agentauth.Active
 }
 
 // claimed are the agents of a host that are claimed once it has a user.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
@@ -391,7 +391,7 @@ func (s *Session) live(now time.Time) error {
 	default:
 		return agentauth.Errorf(agentauth.CodeHostRevoked, "the agent's host has been revoked")
 	}
-	if e := stateError(s.Agent.At(now)); e != nil {
+	if e := stateError(s.Agent.at(now)); e != nil {
 		return e
 	}
 	return nil

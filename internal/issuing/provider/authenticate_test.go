@@ -68,13 +68,13 @@ func TestAAPT2_UsedTokens(t *testing.T) {
 	id := claims{"jti": "the-same"}
 	again := m.token(id)
 	use := func() error {
-		return second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(again), provider.Once, location))
+		return second(w.provider.AuthenticateAgent(t.Context(), bearer(again), provider.Once, location))
 	}
 	forged := again[:strings.LastIndexByte(again, '.')+1] + strings.Repeat("A", 86)
-	w.want("ATK-9, AAP-J6: a forged token", second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(forged), provider.Once, location)), agentauth.CodeInvalidJWT)
+	w.want("ATK-9, AAP-J6: a forged token", second(w.provider.AuthenticateAgent(t.Context(), bearer(forged), provider.Once, location)), agentauth.CodeInvalidJWT)
 	w.want("ATK-9: the real one afterwards", use(), "")
 	w.want("AAP-T5: again", use(), agentauth.CodeInvalidJWT)
-	w.want("AAP-I5: shown where it may be again", second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(again), provider.Again, location)), "")
+	w.want("AAP-I5: shown where it may be again", second(w.provider.AuthenticateAgent(t.Context(), bearer(again), provider.Again, location)), "")
 	other := w.active("balance")
 	w.want("AAP-T3: the same id of another agent", other.execute("balance", `{}`, id), "")
 	_, err := w.provider.AuthenticateHost(t.Context(), w.host(m.host, id), true)
@@ -97,13 +97,13 @@ func TestAAPT4_AfterARestart(t *testing.T) {
 		w := newTown(t)
 		m := w.active("balance")
 		used := m.token(claims{"iat": noon.Unix() + ahead})
-		w.must(second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(used), provider.Once, location)))
+		w.must(second(w.provider.AuthenticateAgent(t.Context(), bearer(used), provider.Once, location)))
 		host := w.host(m.host, claims{"iat": noon.Unix() + ahead})
 		w.must(second(w.provider.AuthenticateHost(t.Context(), host, true)))
 		w.now = noon.Add(time.Second)
 		w.restart()
 		for ; w.now.Before(noon.Add(100 * time.Second)); w.now = w.now.Add(time.Second) {
-			w.want("AAP-T4 "+name, second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(used), provider.Once, location)), agentauth.CodeInvalidJWT)
+			w.want("AAP-T4 "+name, second(w.provider.AuthenticateAgent(t.Context(), bearer(used), provider.Once, location)), agentauth.CodeInvalidJWT)
 			w.want("AAP-T4 a host, "+name, second(w.provider.AuthenticateHost(t.Context(), host, true)), agentauth.CodeInvalidJWT)
 		}
 		w.want("AAP-T4: a new one", m.execute("balance", `{}`), "")
@@ -130,7 +130,7 @@ func TestAAPJ1_TokensOfAgents(t *testing.T) {
 		"names as one text": {"capabilities": "balance"},
 		"a name of another": {"capabilities": []any{5}},
 	} {
-		if _, err := w.provider.AuthenticateAgent(t.Context(), provider.Bearer(m.token(c)), provider.Once, location); code(err) != agentauth.CodeInvalidJWT {
+		if _, err := w.provider.AuthenticateAgent(t.Context(), bearer(m.token(c)), provider.Once, location); code(err) != agentauth.CodeInvalidJWT {
 			t.Errorf("AAP-J1 %s: %v", name, err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestAAPH8_HostsThatWait(t *testing.T) {
 	}
 	_, err = w.provider.AuthenticateHost(t.Context(), w.host(m.host), false)
 	w.want("AAP-H8: anything else", err, agentauth.CodeHostPending)
-	v, err := w.provider.Viewer(t.Context(), provider.Bearer(w.host(m.host)))
+	v, err := w.provider.Viewer(t.Context(), bearer(w.host(m.host)))
 	w.must(err)
 	page, err := w.provider.List(v, "", "", 0)
 	w.must(err)

@@ -15,7 +15,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance", "accounts")
 	names := func(compact string) (out []string, status map[string]string) {
-		v, err := w.provider.Viewer(t.Context(), provider.Bearer(compact))
+		v, err := w.provider.Viewer(t.Context(), bearer(compact))
 		w.must(err)
 		page, err := w.provider.List(v, "", "", 0)
 		w.must(err)
@@ -46,7 +46,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 		t.Errorf("AAP-J8: %v", status)
 	}
 	for _, bad := range []string{m.token(), m.token(at, claims{"exp": noon.Unix() - 60, "iat": noon.Unix() - 90}), "x"} {
-		if _, err := w.provider.Viewer(t.Context(), provider.Bearer(bad)); code(err) != agentauth.CodeInvalidJWT {
+		if _, err := w.provider.Viewer(t.Context(), bearer(bad)); code(err) != agentauth.CodeInvalidJWT {
 			t.Errorf("AAP-C11: %v", err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestAAPP8_WhoSeesWhat(t *testing.T) {
 func TestAAPP9_Pages(t *testing.T) {
 	w := newTown(t)
 	m := w.active()
-	v, err := w.provider.Viewer(t.Context(), provider.Bearer(w.host(m.host)))
+	v, err := w.provider.Viewer(t.Context(), bearer(w.host(m.host)))
 	w.must(err)
 	var all []string
 	cursor := ""

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -26,7 +26,7 @@ func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, as
 		}
 		now := p.config.Now()
 		p.merge(&a)
-		switch state := a.At(now); {
+		switch state := a.at(now); {
 		case a.Mode != agentauth.Autonomous:
 			return agentauth.Errorf(agentauth.CodeUnsupportedMode, "the agent acts for a user already; only autonomous agents are claimed")
 		case state != agentauth.Active:

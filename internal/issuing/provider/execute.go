@@ -11,8 +11,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -164,7 +164,7 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		return gate.Verdict{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "arguments: %v", err)
 	}
 	call := &gate.Call{
-		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: action.Execute,
+		Target: p.target, Mode: gate.Require, Attempts: []powerbox.Attempt{attempt}, Action: action.Execute.String(),
 		Caller: gate.Caller{Holder: holder(s.Agent.ID), Principal: p.config.Issuer.Pseudonym(p.config.Agent, s.Agent.User)},
 		Origin: func(string) string { return "" }, Reads: c.Sensitivity == Read,
 	}
@@ -331,7 +331,7 @@ func (p *Provider) outcome(ctx context.Context, v gate.Verdict, status evidence.
 
 // budgeted reports whether a decision can have taken from a budget.
 func (p *Provider) budgeted(v gate.Verdict) bool {
-	name := strings.TrimPrefix(v.Record.Intent.Operation, issuer.Qualify(p.config.Agent, Label, ""))
+	name := strings.TrimPrefix(v.Record.Intent.Operation, issuer.Qualify(p.config.Agent, label, ""))
 	c := p.capabilities[name]
 	return c != nil && (c.Budgets.Uses > 0 || len(c.Budgets.Sum) > 0)
 }

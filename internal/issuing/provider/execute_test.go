@@ -228,7 +228,7 @@ func TestAAPP6_BoundsThatWereTightened(t *testing.T) {
 		w.now = w.now.Add(time.Second)
 	}
 	asked := func(m *member, amount string) (provider.Introspection, bool, error) {
-		return w.provider.Introspect(t.Context(), provider.Bearer(m.token()), "transfer", value(t, `{"amount":`+amount+`}`))
+		return w.provider.Introspect(t.Context(), bearer(m.token()), "transfer", value(t, `{"amount":`+amount+`}`))
 	}
 	w.want("at first", wide.execute("transfer", `{"amount":1000}`), "")
 	bounded(`{"amount":{"max":100}}`)

@@ -41,7 +41,7 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 		return err
 	}
 	c := issuer.Capability{
-		Agent: p.config.Agent, Grant: Label, Principal: a.User, Holder: holder(a.ID),
+		Agent: p.config.Agent, Grant: label, Principal: a.User, Holder: holder(a.ID),
 		Authority: authority, Card: p.config.Issuer.Card(p.config.Agent), PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
 		Attenuable: p.config.Tokens.Enabled, ByPerson: true,
 	}

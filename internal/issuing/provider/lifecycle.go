@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -166,7 +166,7 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 			return err
 		}
 		p.merge(&a)
-		switch state := a.At(now); state {
+		switch state := a.at(now); state {
 		case agentauth.Active:
 			grants, err := tx.Grants(a.ID)
 			out = p.standing(s.Host, a, grants, nil)
@@ -320,7 +320,7 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 		}
 		now := p.config.Now()
 		p.merge(&a)
-		switch state := a.At(now); {
+		switch state := a.at(now); {
 		case terminal(state):
 			return stateError(state)
 		case a.KeysURL != "":

@@ -122,7 +122,7 @@ func TestAAPS1_ForeignAgents(t *testing.T) {
 		"AAP-K8: a grant":     second(w.provider.RevokeGrantAs(t.Context(), bob, m.id, "balance")),
 		"AAP-K8: give":        second(w.provider.GrantAs(t.Context(), bob, m.id, provider.Asked{Name: "accounts"})),
 		"AAP-K6: unlink":      second(w.provider.Unlink(t.Context(), bob, w.hostByKey(m.host))),
-		"AAP-U4: link":        w.provider.Link(t.Context(), bob, w.hostByKey(m.host), "user:bob"),
+		"AAP-U4: link":        link(t, w.provider, bob, w.hostByKey(m.host), "user:bob"),
 		"AAP-K5: forget":      second(w.provider.ForgetUser(t.Context(), bob, "user:alice")),
 		"AAP-U6: a host":      second(w.provider.PreRegister(t.Context(), bob, "h", "user:bob", w.key().public, nil)),
 	} {
@@ -275,12 +275,12 @@ func TestAAPU3_Links(t *testing.T) {
 	_, err = w.approve(alice, waits.code)
 	w.want("AAP-U2: by anybody", err, agentauth.CodeNotFound)
 	w.must(second(w.approve(root, waits.code)))
-	w.want("AAP-U4: by a user", w.provider.Link(t.Context(), alice, out.Host.ID, "user:alice"), agentauth.CodeUnauthorized)
-	w.want("AAP-U4: nobody", w.provider.Link(t.Context(), root, out.Host.ID, ""), agentauth.CodeInvalidRequest)
-	w.must(w.provider.Link(t.Context(), root, out.Host.ID, "user:alice"))
+	w.want("AAP-U4: by a user", link(t, w.provider, alice, out.Host.ID, "user:alice"), agentauth.CodeUnauthorized)
+	w.want("AAP-U4: nobody", link(t, w.provider, root, out.Host.ID, ""), agentauth.CodeInvalidRequest)
+	w.must(link(t, w.provider, root, out.Host.ID, "user:alice"))
 	w.want("AAP-U3: claimed", m.execute("accounts", `{}`), agentauth.CodeAgentClaimed)
 	w.want("AAP-U3: claimed", waits.execute("accounts", `{}`), agentauth.CodeAgentClaimed)
-	w.want("AAP-M6", w.provider.Link(t.Context(), root, out.Host.ID, "user:bob"), agentauth.CodeInvalidRequest)
+	w.want("AAP-M6", link(t, w.provider, root, out.Host.ID, "user:bob"), agentauth.CodeInvalidRequest)
 	d, out, err := w.register(h, agentauth.Delegated, asked("balance")...)
 	if w.must(err); out.Status != agentauth.Active || out.Agent.User != "user:alice" {
 		t.Errorf("AAP-U5: %s for %q", out.Status, out.Agent.User)

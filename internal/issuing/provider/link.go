@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -175,16 +175,6 @@ func asGiven(defaults []Grant) []any {
 		out = append(out, one)
 	}
 	return out
-}
-
-// Link is LinkHost for programs (AAP-U4). No person is present there, so agents ask for
-// capabilities that change something, except in experiments.
-func (p *Provider) Link(ctx context.Context, who Person, host, user string) error {
-	if user == "" {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "user is missing; want the principal that the host is linked to")
-	}
-	_, err := p.LinkHost(ctx, who, Link{Host: host, User: user, AtOnce: vouches(who)})
-	return err
 }
 
 // Withheld are the defaults that change something and that agents of a host have to ask

@@ -96,12 +96,12 @@ func TestAAPP3_HostsThatNobodyVouchedFor(t *testing.T) {
 		t.Errorf("AAP-V3, AAP-A7: %v after a reactivation", got)
 	}
 	host := back.Host.ID
-	w.want("AAP-M6: a host has one user", w.provider.Link(t.Context(), root, host, bob.Principal), agentauth.CodeInvalidRequest)
+	w.want("AAP-M6: a host has one user", link(t, w.provider, root, host, bob.Principal), agentauth.CodeInvalidRequest)
 	if h := w.look(m.id).Host; h.User != alice.Principal || h.Vouched {
 		t.Errorf("AAP-M6: the host is of %q, vouched for: %v", h.User, h.Vouched)
 	}
 	w.must(second(w.provider.Unlink(t.Context(), absent(alice), host)))
-	w.must(w.provider.Link(t.Context(), root, host, alice.Principal))
+	w.must(link(t, w.provider, root, host, alice.Principal))
 	if pay := status("pay"); pay != agentauth.Active {
 		t.Errorf("AAP-U4: %s where an administrator linked it", pay)
 	}
@@ -121,7 +121,7 @@ func TestAAPU3_WhatIsNotStoredYet(t *testing.T) {
 		w.now = noon.Add(32*time.Minute + 30*time.Second)
 		first := w.provider
 		node(w)
-		w.must(w.provider.Link(t.Context(), root, out.Host.ID, alice.Principal))
+		w.must(link(t, w.provider, root, out.Host.ID, alice.Principal))
 		w.now = w.now.Add(10 * time.Second)
 		first.Forget()
 		w.want("AAP-U3 "+name, m.execute("accounts", `{}`), agentauth.CodeAgentClaimed)
@@ -141,7 +141,7 @@ func TestAAPU3_WhatHasExpired(t *testing.T) {
 	m, out, err := w.register(w.key(), agentauth.Autonomous, asked("accounts")...)
 	w.must(err)
 	w.now = noon.Add(33 * time.Minute)
-	w.must(w.provider.Link(t.Context(), root, out.Host.ID, alice.Principal))
+	w.must(link(t, w.provider, root, out.Host.ID, alice.Principal))
 	if s := w.look(m.id); s.Status != agentauth.Expired {
 		t.Fatalf("%s", s.Status)
 	}

@@ -423,7 +423,7 @@ func (m *machine) unlink(r *rapid.T) {
 
 func (m *machine) linkAs(r *rapid.T) {
 	h, who := anyOf(r, "host", m.hosts), person(r)
-	err := m.provider.Link(m.t.Context(), who, h.id, alice.Principal)
+	err := link(m.t, m.provider, who, h.id, alice.Principal)
 	if agrees(r, "linking", err, who.Principal == root.Principal && h.user == "" && !over(h.status)); err == nil {
 		m.link(h, alice.Principal, m.now)
 	}

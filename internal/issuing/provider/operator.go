@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -162,7 +162,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 		}
 		now := p.config.Now()
 		p.merge(&a)
-		if err := stateError(a.At(now)); err != nil {
+		if err := stateError(a.at(now)); err != nil {
 			return err
 		}
 		held, err := tx.Grants(a.ID)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -21,7 +21,7 @@ func (p *Provider) ForgetAgentAs(ctx context.Context, who Person, agent string) 
 		if err != nil {
 			return err
 		}
-		if state := a.At(p.config.Now()); !terminal(state) {
+		if state := a.at(p.config.Now()); !terminal(state) {
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent is %s; revoke it first", state)
 		}
 		if err := tx.ForgetAgent(a.ID); err != nil {
@@ -69,7 +69,7 @@ func (p *Provider) retain(tx Tx, now time.Time) (agents int, err error) {
 // retainAgent takes out an agent that ended before a moment, or of another one the
 // grants that did.
 func (p *Provider) retainAgent(tx Tx, a Agent, before, now time.Time) (gone bool, err error) {
-	if state := a.At(now); terminal(state) {
+	if state := a.at(now); terminal(state) {
 		ended := a.Updated
 		if !terminal(a.Status) { // by the clock, which stores no change
 			ended = a.Created.Add(a.Clocks.Absolute)

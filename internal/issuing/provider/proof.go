@@ -21,9 +21,6 @@ type Presented struct {
 	elsewhere bool // it was shown to another service, which checks its binding
 }
 
-// Bearer is a token that came alone.
-func Bearer(token string) Presented { return Presented{Token: token, Scheme: "Bearer"} }
-
 // proven checks the proof of possession that a token asks for, or that policy does
 // (section 4.4, RFC 9449, RFC 8705, AAP-J9). A token that is bound is good with its
 // proof alone, whether or not policy asks for one.

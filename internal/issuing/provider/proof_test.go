@@ -16,12 +16,12 @@ func TestAAPJ9_Certificates(t *testing.T) {
 	m := w.active()
 	sum := sha256.Sum256([]byte("certificate"))
 	bound := func() provider.Presented {
-		return provider.Bearer(m.token(claims{"cnf": map[string]any{"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])}}))
+		return bearer(m.token(claims{"cnf": map[string]any{"x5t#S256": base64.RawURLEncoding.EncodeToString(sum[:])}}))
 	}
 	good, none, other := bound(), bound(), bound()
 	good.Certificate, other.Certificate = []byte("certificate"), []byte("another")
 	w.want("AAP-J9", second(w.provider.AuthenticateAgent(t.Context(), good, provider.Once, location)), "")
 	w.want("no certificate", second(w.provider.AuthenticateAgent(t.Context(), none, provider.Once, location)), agentauth.CodeInvalidJWT)
 	w.want("another", second(w.provider.AuthenticateAgent(t.Context(), other, provider.Once, location)), agentauth.CodeInvalidJWT)
-	w.want("policy", second(w.provider.AuthenticateAgent(t.Context(), provider.Bearer(m.token()), provider.Once, location)), agentauth.CodeInvalidJWT)
+	w.want("policy", second(w.provider.AuthenticateAgent(t.Context(), bearer(m.token()), provider.Once, location)), agentauth.CodeInvalidJWT)
 }

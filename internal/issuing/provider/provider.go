@@ -15,8 +15,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/missing"
@@ -24,9 +24,9 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// Label is the grant that capabilities of Agent Auth are operations of, so that
+// label is the grant that capabilities of Agent Auth are operations of, so that
 // their names cannot be taken for those of other protocols.
-const Label = "agent-auth"
+const label = "agent-auth"
 
 // Config has the parts that a provider needs. Every field is required unless it says
 // otherwise.
@@ -168,7 +168,7 @@ var always = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // operation is a capability's name in the algebra.
 func (p *Provider) operation(capability string) (powerbox.Operation, error) {
-	return powerbox.ParseOperation(issuer.Qualify(p.config.Agent, Label, capability))
+	return powerbox.ParseOperation(issuer.Qualify(p.config.Agent, label, capability))
 }
 
 // Location returns default_location.

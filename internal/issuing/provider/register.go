@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -254,10 +254,10 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	}
 	a, err := tx.HostAgentByKey(host.ID, key.Thumbprint())
 	switch {
-	case err == nil && a.At(now) == agentauth.Pending:
+	case err == nil && a.at(now) == agentauth.Pending:
 		return p.again(tx, host, a, r.Asking, wanted, now)
 	case err == nil:
-		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.At(now))
+		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.at(now))
 	case !notFound(err):
 		return Standing{}, err
 	}
@@ -464,7 +464,7 @@ func (p *Provider) meant(g Grant, w wish) bool {
 func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Standing {
 	p.merge(&a)
 	now := p.config.Now()
-	s := Standing{Agent: a, Host: h, Status: a.At(now), Grants: p.effective(grants), Challenge: c}
+	s := Standing{Agent: a, Host: h, Status: a.at(now), Grants: p.effective(grants), Challenge: c}
 	for i, g := range s.Grants {
 		if g.Status == agentauth.Pending && !p.offered(g) { // no person can approve it any more
 			s.Grants[i].Status, s.Grants[i].Reason = agentauth.Denied, endedGone

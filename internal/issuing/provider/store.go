@@ -66,8 +66,8 @@ type Clocks struct {
 	Absolute time.Duration // from its creation
 }
 
-// At returns the state of a at a moment (AAP-L5): stored, or by the clocks.
-func (a Agent) At(now time.Time) agentauth.Status {
+// at returns the state of a at a moment (AAP-L5): stored, or by the clocks.
+func (a Agent) at(now time.Time) agentauth.Status {
 	switch {
 	case terminal(a.Status):
 		return a.Status

@@ -240,6 +240,17 @@ func (w *town) host(k okp, more ...claims) string {
 	return w.sign(k, agentauth.TypeHost, append([]claims{{"iss": k.public.Thumbprint(), "aud": bankURL, "host_public_key": k.jwk()}}, more...)...)
 }
 
+// bearer is a token that came alone.
+func bearer(token string) provider.Presented {
+	return provider.Presented{Token: token, Scheme: "Bearer"}
+}
+
+// link has a person link a host to a user, and answer for it if they are present.
+func link(t testing.TB, p *provider.Provider, who provider.Person, host, user string) error {
+	_, err := p.LinkHost(t.Context(), who, provider.Link{Host: host, User: user, AtOnce: who.Present || who.Unsafe})
+	return err
+}
+
 // member is an agent under a host.
 type member struct {
 	w         *town
@@ -255,7 +266,7 @@ func (m *member) token(more ...claims) string {
 
 // session is the agent, authenticated for its audience.
 func (m *member) session(more ...claims) (provider.Session, error) {
-	return m.w.provider.AuthenticateAgent(m.w.t.Context(), provider.Bearer(m.token(more...)), provider.Once, location, bankURL)
+	return m.w.provider.AuthenticateAgent(m.w.t.Context(), bearer(m.token(more...)), provider.Once, location, bankURL)
 }
 
 // hosted is the agent's host, authenticated.

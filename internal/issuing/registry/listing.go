@@ -37,8 +37,8 @@ func (r Refused) Error() string { return string(r) }
 
 func refused(format string, args ...any) error { return Refused(fmt.Sprintf(format, args...)) }
 
-// Everybody in VisibleTo lets every principal see a listing.
-const Everybody = "*"
+// everybody in VisibleTo lets every principal see a listing.
+const everybody = "*"
 
 // groupPrefix marks a group in VisibleTo.
 const groupPrefix = "group:"
@@ -76,7 +76,7 @@ func (l Listing) seenBy(v Viewer) bool {
 	}
 	return slices.ContainsFunc(l.VisibleTo, func(who string) bool {
 		group, isGroup := strings.CutPrefix(who, groupPrefix)
-		return who == Everybody || who == v.Principal || isGroup && slices.Contains(v.Groups, group)
+		return who == everybody || who == v.Principal || isGroup && slices.Contains(v.Groups, group)
 	})
 }
 
@@ -103,7 +103,7 @@ func (l Listing) check() error {
 		return refused("visible_to has %d entries; want at most %d", len(l.VisibleTo), maxVisible)
 	}
 	for _, who := range l.VisibleTo {
-		if who != Everybody && !strings.Contains(who, ":") || who == groupPrefix || len(who) > 256 {
+		if who != everybody && !strings.Contains(who, ":") || who == groupPrefix || len(who) > 256 {
 			return refused("visible_to has %.80q; want a principal such as user:alice, group:NAME, or *", who)
 		}
 	}

@@ -156,8 +156,8 @@ func (a *Attach) continues(t *task, o *outgoing) bool {
 	return known && o.proven.Skill == ""
 }
 
-// HeaderPurpose says what a call is for, to be recorded.
-const HeaderPurpose = "Powerbox-Purpose"
+// headerPurpose says what a call is for, to be recorded.
+const headerPurpose = "Powerbox-Purpose"
 
 // sign puts on the headers of a call what it is made under, and returns that.
 func (a *Attach) sign(ctx context.Context, h http.Header, o *outgoing) (*task, holder.Capability, error) {
@@ -170,7 +170,7 @@ func (a *Attach) sign(ctx context.Context, h http.Header, o *outgoing) (*task, h
 		h.Add("A2A-Extensions", a2a.ExtensionURI) // an agent may require it (EXT-36)
 	}
 	if t.restrict {
-		h.Set(HeaderPurpose, "uncorrelated")
+		h.Set(headerPurpose, "uncorrelated")
 	}
 	if !o.presents() {
 		return t, holder.Capability{}, a.identify(ctx, t, h, o)

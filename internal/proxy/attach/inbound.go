@@ -120,7 +120,7 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, compact := in.links.now(), strings.Join(s.header.Values(HeaderContext), ",")
+	now, compact := in.links.now(), strings.Join(s.header.Values(headerContext), ",")
 	verified, err := token.VerifyContext(compact, keys, in.ID, now, s.body)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func newTrace() string {
 func (in *inbound) mark(h http.Header, c *admitted) http.Header {
 	out := h.Clone()
 	out.Del(holder.HeaderDelegation)
-	out.Del(HeaderPurpose)
+	out.Del(headerPurpose)
 	stripTraceState(out)
 	if traceID(h) == "" {
 		out.Set("traceparent", "00-"+c.trace+"-"+c.trace[:16]+"-01")

@@ -12,8 +12,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// HeaderContext is the signed context of a gateway.
-const HeaderContext = "Powerbox-Context"
+// headerContext is the signed context of a gateway.
+const headerContext = "Powerbox-Context"
 
 // traceKey is our entry in tracestate, which tracing libraries pass on with
 // traceparent (W3C Trace Context, section 3.3): it is unguessable.
@@ -120,7 +120,7 @@ func (l *links) find(selects func(*came) bool) *task {
 // of the peer. What only we can have given out, context and link, decides alone
 // where it is there; a trace that is of no task, or of two, says nothing.
 func (in *inbound) linked(h http.Header, peer string, call a2a.Call) *task {
-	if context := h.Get(HeaderContext); context != "" {
+	if context := h.Get(headerContext); context != "" {
 		sum := sha256.Sum256([]byte(context))
 		return in.links.find(func(c *came) bool { return c.context == sum })
 	}

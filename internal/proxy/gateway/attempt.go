@@ -14,8 +14,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -32,7 +32,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
 			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
 		},
-		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()),
+		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()).String(),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: digest},
 		Bound:   x.by().bound(x, digest), Released: x.released != nil,
 		Ambient: x.request.Header.Get(HeaderAmbient) != "",
@@ -53,7 +53,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	if x.mode == gate.Observe {
 		c.Record.Details.Reasons = x.rewritten()
 	}
-	c.Action = x.by().action(x)
+	c.Action = x.by().action(x).String()
 	if err := g.attempts(x, &tried, c); err != nil {
 		return nil, tried, err
 	}

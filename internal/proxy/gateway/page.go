@@ -28,7 +28,7 @@ var errTooMany = errors.New("none of the newest tasks of the agent is the caller
 // codeTooMany is the denial of such a list.
 const codeTooMany = "list_too_long"
 
-// CodePageToken is the reason for a token of a page that is not the caller's.
+// codePageToken is the reason for a token of a page that is not the caller's.
 const codePageToken = "page_token"
 
 var errPageToken = errors.New("params.pageToken is not one that this caller was given here; begin again without")

@@ -14,8 +14,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
@@ -291,7 +291,7 @@ func (g *Gateway) event(ctx context.Context, x *decided, p posting) (*gate.Call,
 	target := x.view.target
 	target.Anchors = x.Keys()
 	c := &gate.Call{
-		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent, Ambient: p.Ambient,
+		Target: &target, Mode: x.mode, Origin: g.config.Origin, Action: action.PushEvent.String(), Ambient: p.Ambient,
 		Caller: gate.Caller{Name: p.Name, Principal: g.config.Pseudonym(x.ID, p.User), Holder: p.Holder},
 		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Ask: gate.Ask{Last: func() *evidence.Reason { return g.postable(x.decoded) }},
 		Record: evidence.Record{Details: evidence.Details{TraceID: p.Trace, Arguments: powerbox.Object(

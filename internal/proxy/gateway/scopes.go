@@ -11,10 +11,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
-// SchemeScopes is the scheme of an Authorization header that holds a scope token
+// schemeScopes is the scheme of an Authorization header that holds a scope token
 // (EXT-5): the token's JSON in base64url, and after a dot, where there are any,
 // the links. Such a header is ours and goes no further.
-const SchemeScopes = "A2A-Capability"
+const schemeScopes = "A2A-Capability"
 
 // maxScopeHeader is the budget of a header. A longer token, as with ML-DSA-87,
 // has its place in the metadata of the request.
@@ -108,7 +108,7 @@ func scopeCredential(h http.Header) (string, bool) {
 	if end < 0 {
 		end = len(value)
 	}
-	return strings.Trim(value[end:], " "), strings.EqualFold(value[:end], SchemeScopes)
+	return strings.Trim(value[end:], " "), strings.EqualFold(value[:end], schemeScopes)
 }
 
 // scopesPresented collects scope tokens: of the header, of the metadata. Links in

@@ -63,8 +63,8 @@ const (
 	// MaxLease is the longest time for which answers are good without news, and
 	// the default.
 	MaxLease = 30 * time.Second
-	// MaxExtension is the longest extension of the lease.
-	MaxExtension = time.Hour
+	// maxExtension is the longest extension of the lease.
+	maxExtension = time.Hour
 	// maxStatement is the longest event or heartbeat, in bytes.
 	maxStatement = 1 << 20
 	// maxSnapshot is the longest snapshot, in bytes.

@@ -486,7 +486,7 @@ func (s *Subscriber) replace(old, next *set, typ string, st Statement, now time.
 	if !next.State.extended.Equal(old.State.extended) || typ == TypeSnapshot {
 		next.extended = period{}
 		if next.State.extended.After(now) {
-			next.extended = period{now, min(next.State.extended.Sub(now.Round(0)), MaxExtension)}
+			next.extended = period{now, min(next.State.extended.Sub(now.Round(0)), maxExtension)}
 		}
 	}
 	s.synced = s.synced || typ == TypeSnapshot

@@ -125,16 +125,16 @@ func (r *Refused) Denial() a2a.Denial {
 	return a2a.Denial{Reason: r.Reason, Message: r.Message, DecisionID: r.Record}
 }
 
-// HeldTime bounds one request about held calls: the answer of an agent can be
+// heldTime bounds one request about held calls: the answer of an agent can be
 // with it, which is large.
-const HeldTime = 10 * time.Second
+const heldTime = 10 * time.Second
 
 // Held asks the server about calls that are held back. An error that is no
 // [*Refused] says that the server did not answer: whether it did what it was
 // asked is then not known.
 func (r *Remote) Held(ctx context.Context, q HeldQuery) (HeldAnswer, error) {
 	var a HeldAnswer
-	if err := r.Client.callFor(ctx, HeldTime, PathHeld, q, &a); err != nil {
+	if err := r.Client.callFor(ctx, heldTime, PathHeld, q, &a); err != nil {
 		return a, err
 	}
 	if a.Refused != nil {

@@ -20,7 +20,7 @@ import (
 // The ways in which a key is not the one that is on record.
 var (
 	ErrGone  = errors.New("the file is gone, and this key is on record")
-	ErrEmpty = errors.New("the file is empty")
+	errEmpty = errors.New("the file is empty")
 	ErrOther = errors.New("the file holds another key than the one on record")
 )
 

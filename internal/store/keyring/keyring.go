@@ -94,7 +94,7 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	if blank(data) {
-		return nil, r.wrong(name, ErrEmpty)
+		return nil, r.wrong(name, errEmpty)
 	}
 	plain, inClear, err := r.seal.open(data)
 	if err != nil {

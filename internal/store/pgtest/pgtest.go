@@ -101,8 +101,8 @@ func credential() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err, errGroup)
 }
 
-// Program finds one of PostgreSQL's programs, which Debian has outside PATH.
-func Program(name string) (string, error) {
+// program finds one of PostgreSQL's programs, which Debian has outside PATH.
+func program(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
@@ -114,7 +114,7 @@ func Program(name string) (string, error) {
 }
 
 func (c *Cluster) command(name string, args ...string) (*exec.Cmd, error) {
-	path, err := Program(name)
+	path, err := program(name)
 	if err != nil {
 		return nil, err
 	}

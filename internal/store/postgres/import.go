@@ -17,8 +17,8 @@ import (
 // nothing is named before it is there.
 type Tables func(ctx context.Context, take func(name, columns string, rows iter.Seq2[[]any, error]) error) error
 
-// ErrNotEmpty is returned for a database that has been written.
-var ErrNotEmpty = errors.New("postgres: the database is not empty")
+// errNotEmpty is returned for a database that has been written.
+var errNotEmpty = errors.New("postgres: the database is not empty")
 
 // booleans are the columns that another store has as numbers.
 var booleans = map[string]bool{"period.archived": true, "agent_key.newest": true, "approval.pending": true}
@@ -41,7 +41,7 @@ func (s *Store) Import(ctx context.Context, tables Tables, signed, cosigned []by
 		return fmt.Errorf("postgres: %w", err)
 	}
 	if epoch != 0 {
-		return fmt.Errorf("%w: %d commits were made in it", ErrNotEmpty, epoch)
+		return fmt.Errorf("%w: %d commits were made in it", errNotEmpty, epoch)
 	}
 	err = tables(ctx, func(name, columns string, rows iter.Seq2[[]any, error]) error {
 		list := strings.Split(columns, ", ")

@@ -99,9 +99,9 @@ func Status(ctx context.Context, url string) (s Schema, err error) {
 	return s, nil
 }
 
-// Check refuses a schema that is not the one that this program knows, with
+// check refuses a schema that is not the one that this program knows, with
 // [ErrSchema].
-func Check(ctx context.Context, url string) error {
+func check(ctx context.Context, url string) error {
 	s, err := Status(ctx, url)
 	switch {
 	case err != nil:
@@ -122,7 +122,7 @@ func Migrate(ctx context.Context, url string) (Schema, error) {
 		return s, err
 	}
 	if s.Has > s.Wants {
-		return s, Check(ctx, url)
+		return s, check(ctx, url)
 	}
 	err = withProvider(url, func(p *goose.Provider) error {
 		_, err := p.Up(ctx)

@@ -140,7 +140,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return fmt.Errorf("postgres: %w", err)
 	}
-	if err := Check(ctx, s.config.URL); err != nil {
+	if err := check(ctx, s.config.URL); err != nil {
 		return err
 	}
 	if err := s.Durable(ctx); err != nil {

@@ -39,7 +39,7 @@ type Checkpoint struct {
 	Note []byte // signed
 }
 
-// Checkpoint returns the latest one as of a snapshot, the zero value for a log without records.
+// checkpoint returns the latest one as of a snapshot, the zero value for a log without records.
 func (l Log) checkpoint(r Reader) (c Checkpoint, err error) {
 	err = r.db.QueryRow(l.latest).Scan(&c.Size, &c.Note)
 	if errors.Is(err, ErrNone) {
@@ -331,7 +331,7 @@ func (r Reader) checkLeaves(tree *Tree, size int64) error {
 		if err != nil {
 			return fmt.Errorf("store: record %d: %w", place, err)
 		}
-		leaf, err := tree.Hash(tlog.StoredHashIndex(0, place))
+		leaf, err := tree.hash(tlog.StoredHashIndex(0, place))
 		if err != nil || leaf != tlog.RecordHash(evidence.Leaf(sealed)) {
 			return errors.Join(fmt.Errorf("store: record %d is not the one of the tree", place), err)
 		}

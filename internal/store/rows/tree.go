@@ -25,15 +25,15 @@ func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	hashes := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {
 		var err error
-		if hashes[i], err = t.Hash(index); err != nil {
+		if hashes[i], err = t.hash(index); err != nil {
 			return nil, err
 		}
 	}
 	return hashes, nil
 }
 
-// Hash returns one stored hash.
-func (t *Tree) Hash(index int64) (tlog.Hash, error) {
+// hash returns one stored hash.
+func (t *Tree) hash(index int64) (tlog.Hash, error) {
 	if hash, ok := t.edge[index]; ok {
 		return hash, nil
 	}

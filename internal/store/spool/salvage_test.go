@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // recordKey is the key by which records of [config] verify.

@@ -19,11 +19,11 @@ import (
 // have their places in the log by then, and their hashes and signatures. The file
 // takes them in behind, in that order, many in a transaction: with the next change
 // that reads or writes anything else, before anybody reads records, and after
-// [TakeInAfter] at the latest.
+// [takeInAfter] at the latest.
 
-// TakeInAfter is how long a record that was acknowledged waits, about, until its
+// takeInAfter is how long a record that was acknowledged waits, about, until its
 // leaf is in the tree.
-const TakeInAfter = 100 * time.Millisecond
+const takeInAfter = 100 * time.Millisecond
 
 const (
 	spoolSuffix = "-spool"
@@ -213,7 +213,7 @@ func (a *spooled) follow(t *transaction) {
 func (s *Store) takeIn() {
 	defer close(s.takenIn)
 	for range s.wake {
-		wait := time.NewTimer(TakeInAfter)
+		wait := time.NewTimer(takeInAfter)
 		select {
 		case <-wait.C:
 		case <-s.closing:

@@ -131,8 +131,7 @@ func recordsThatCameLateAreFoundByTheirTime(t *testing.T, place Place) {
 	}
 }
 
-// TestLiveCapabilities: a parent comes before its children, and what has expired
-// does not come.
+// liveCapabilities expects a parent before its children, and no expired capability.
 func liveCapabilities(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	for i, expires := range []time.Duration{2, 1, 3} {

@@ -346,7 +346,7 @@ func accountsOfPeople(t *testing.T, tx provider.Tx) error {
 	return errors.Join(err, err0, err1)
 }
 
-// ApprovalsOfAgents, passkeys, tokens and invitations.
+// approvalsOfAgents keeps and finds approvals of agents, passkeys, tokens and invitations.
 func approvalsOfAgents(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	err := s.UpdateProvider(t.Context(), func(tx provider.Tx) error {

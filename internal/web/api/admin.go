@@ -250,8 +250,8 @@ func (a *Admin) ModeSet(_ context.Context, agent string) (bool, error) {
 	return a.Issuer.Mode(agent) != "", nil
 }
 
-// ModeConfigured takes back a mode that an operator set.
-const ModeConfigured = "configured"
+// modeConfigured takes back a mode that an operator set.
+const modeConfigured = "configured"
 
 // Overridden returns the agents whose mode an operator set to another one than
 // the configuration has, with both.
@@ -279,10 +279,10 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
 	}
 	set := body.Mode
-	if set == ModeConfigured {
+	if set == modeConfigured {
 		set = ""
 	} else if _, err := gate.ParseMode(set); err != nil {
-		return nil, status{http.StatusBadRequest, err.Error() + ", or " + ModeConfigured + " to use the mode in the configuration"}
+		return nil, status{http.StatusBadRequest, err.Error() + ", or " + modeConfigured + " to use the mode in the configuration"}
 	}
 	before, err := a.Mode(r.Context(), agent)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/shed"
@@ -361,7 +361,7 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 		agent = Guarded{Target: gate.Target{ID: d.Nowhere}, Mode: gate.Require}
 	}
 	call := &gate.Call{
-		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: action.GuardCall,
+		Target: &agent.Target, Mode: agent.Mode, Origin: d.Origin, Action: action.GuardCall.String(),
 		Tenant: textOf(e.Context, "tenant"), Task: textOf(e.Context, "task"), Context: textOf(e.Context, "context"),
 		Record: evidence.Record{Intent: evidence.Intent{Purpose: textOf(e.Context, "purpose")}, Details: evidence.Details{TraceID: textOf(e.Context, "trace")}},
 	}
@@ -393,7 +393,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 	case ActionHandoff:
 		return d.handoff(call, agent, e, message)
 	case ActionMessage:
-		call.Action, call.Reads = action.GuardMessage, true
+		call.Action, call.Reads = action.GuardMessage.String(), true
 		return try(call, message, powerbox.Object())
 	}
 	s, ok := agent.mapped(e.Action.ID)
@@ -422,7 +422,7 @@ func (d *Decisions) attempts(call *gate.Call, agent Guarded, e evaluation) error
 // handoff tries the requirements of the task, by skill or operation, and otherwise the
 // agent's requirements of every task.
 func (d *Decisions) handoff(call *gate.Call, agent Guarded, e evaluation, message powerbox.Operation) error {
-	call.Action, call.Free.Any = action.Handoff, true
+	call.Action, call.Free.Any = action.Handoff.String(), true
 	names, err := textsOf(e.Action.Properties, "requires")
 	if err != nil {
 		return fmt.Errorf("action.properties.%w", err)

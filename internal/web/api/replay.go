@@ -26,7 +26,7 @@ type ReplayAnswer struct {
 	Flips     int            `json:"flips"`
 	Narrower  int            `json:"narrower"`
 	Unknown   map[string]int `json:"not_replayed"`
-	Changed   []ReplayChange `json:"changed"` // the latest first, at most [MaxReplayChanges]
+	Changed   []ReplayChange `json:"changed"` // the latest first, at most [maxReplayChanges]
 	More      bool           `json:"more,omitempty"`
 }
 
@@ -42,8 +42,8 @@ type ReplayChange struct {
 	Becomes   string    `json:"becomes"` // ALLOW, DENY, or ALLOW with less
 }
 
-// MaxReplayChanges is how many changes are named. All are counted.
-const MaxReplayChanges = 1000
+// maxReplayChanges is how many changes are named. All are counted.
+const maxReplayChanges = 1000
 
 // replayPage is how many records are read at a time.
 const replayPage = 1000
@@ -112,7 +112,7 @@ func (a *ReplayAnswer) count(r evidence.Record, replayed issuer.Replayed) {
 		}
 	}
 	a.Decisions++
-	if change.Becomes != "" && len(a.Changed) < MaxReplayChanges {
+	if change.Becomes != "" && len(a.Changed) < maxReplayChanges {
 		a.Changed = append(a.Changed, change)
 	}
 }

@@ -20,8 +20,8 @@ const (
 	maxDrifts    = 64    // behaviours of one agent
 )
 
-// Unnamed is the origin of those that the operator has no name for.
-const Unnamed = "(unnamed callers)"
+// unnamed is the origin of those that the operator has no name for.
+const unnamed = "(unnamed callers)"
 
 // Pair is the recorded attempts of one caller at one agent (GATE-10).
 type Pair struct {
@@ -56,7 +56,7 @@ func (s *seen) add(r evidence.Record, known func(origin string) bool) {
 	}
 	key := [2]string{g.Origin, g.Target}
 	if !known(g.Origin) {
-		key[0] = Unnamed
+		key[0] = unnamed
 	}
 	p := s.pairs[key]
 	if p == nil {

@@ -3,7 +3,7 @@ package a2a
 import (
 	"testing"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // TestEveryMethodHasAnActionType: a call of any method is a call on record, of its own
@@ -14,7 +14,7 @@ func TestEveryMethodHasAnActionType(t *testing.T) {
 		m := Method(n)
 		of := action.OfA2A(m.String())
 		if other, twice := seen[of]; twice || of.Class() != action.Call {
-			t.Errorf("%s and %s are %q of class %q on record; add the method to evidence/action", m, other, of, of.Class())
+			t.Errorf("%s and %s are %q of class %q on record; add the method to internal/action", m, other, of, of.Class())
 		}
 		seen[of] = m
 	}

@@ -26,7 +26,7 @@ var forms = map[int]form{
 	CodePushNotSupported:    {"PUSH_NOTIFICATION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeUnsupported:         {"UNSUPPORTED_OPERATION", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeExtensionRequired:   {"EXTENSION_SUPPORT_REQUIRED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
-	CodeContentType:         {"CONTENT_TYPE_NOT_SUPPORTED", http.StatusUnsupportedMediaType, "INVALID_ARGUMENT", 3},
+	codeContentType:         {"CONTENT_TYPE_NOT_SUPPORTED", http.StatusUnsupportedMediaType, "INVALID_ARGUMENT", 3},
 	CodeVersionNotSupported: {"VERSION_NOT_SUPPORTED", http.StatusBadRequest, "FAILED_PRECONDITION", 9},
 	CodeUnauthenticated:     {"UNAUTHENTICATED", http.StatusUnauthorized, "UNAUTHENTICATED", 16},
 	CodeUnauthorized:        {"UNAUTHORIZED", http.StatusForbidden, "PERMISSION_DENIED", 7},

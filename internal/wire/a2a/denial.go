@@ -22,7 +22,7 @@ const (
 	CodeTaskNotFound        = -32001
 	CodePushNotSupported    = -32003
 	CodeUnsupported         = -32004
-	CodeContentType         = -32005
+	codeContentType         = -32005
 	CodeNoExtendedCard      = -32007
 	CodeExtensionRequired   = -32008
 	CodeVersionNotSupported = -32009

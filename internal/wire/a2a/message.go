@@ -280,9 +280,9 @@ func checkCall(where string, data powerbox.Value) *Error {
 	return r.err
 }
 
-// Skills returns every naming of a skill in the call, in the order metadata or
+// skills returns every naming of a skill in the call, in the order metadata or
 // parameters, then data parts.
-func (c Call) Skills() []Named {
+func (c Call) skills() []Named {
 	var found []Named
 	if c.Members != nil && c.Members.Skill != "" {
 		n := Named{Skill: c.Members.Skill, Arguments: powerbox.Object(), Where: "params.metadata", open: c.Members.Arguments == nil}
@@ -314,7 +314,7 @@ func (c Call) Skills() []Named {
 // since the agent behind might go by any of them; a message calls at most one
 // skill once. Where nothing is named found is false and the call is free text.
 func (c Call) Naming(urlSkill string) (named Named, found bool, err *Error) {
-	all := c.Skills()
+	all := c.skills()
 	if urlSkill != "" {
 		all = append(all, Named{Skill: urlSkill, Arguments: powerbox.Object(), Where: "the URL", open: true})
 	}

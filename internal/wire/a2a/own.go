@@ -17,7 +17,7 @@ const (
 	OwnCompleted    OwnState = "TASK_STATE_COMPLETED"
 	OwnFailed       OwnState = "TASK_STATE_FAILED"
 	OwnCanceled     OwnState = "TASK_STATE_CANCELED"
-	OwnRejected     OwnState = "TASK_STATE_REJECTED"
+	ownRejected     OwnState = "TASK_STATE_REJECTED"
 )
 
 // OwnTask is a task that the gateway keeps for a call that a person has to
@@ -219,7 +219,7 @@ func ReadAnswer(response []byte) (Answer, bool) {
 	}
 	a.Task = o.text("id")
 	said := stateOf(status.text("state"))
-	if slices.Contains([]OwnState{OwnCompleted, OwnFailed, OwnCanceled, OwnRejected}, said) {
+	if slices.Contains([]OwnState{OwnCompleted, OwnFailed, OwnCanceled, ownRejected}, said) {
 		a.State = said
 	} else {
 		a.Text = "the call was made; the task that came of it goes on under its own id"

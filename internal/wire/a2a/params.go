@@ -39,9 +39,6 @@ type RevokeParams struct {
 	Proof        string
 }
 
-// ListParams are those of a2a/capabilities/list, which has none.
-type ListParams struct{}
-
 // InvokeParams are those of a2a/skill/invoke (SEP-10).
 type InvokeParams struct {
 	Skill        string

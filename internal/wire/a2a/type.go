@@ -25,5 +25,5 @@ func CheckType(b Binding, values []string, empty bool) *Error {
 }
 
 func untyped(format string, args ...any) *Error {
-	return &Error{CodeContentType, ReasonEnvelope, fmt.Sprintf(format, args...)}
+	return &Error{codeContentType, ReasonEnvelope, fmt.Sprintf(format, args...)}
 }

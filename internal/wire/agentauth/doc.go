@@ -37,8 +37,8 @@ const (
 	Denied   Status = "denied"
 )
 
-// MaxName bounds the name of a capability, in bytes.
-const MaxName = 128
+// maxName bounds the name of a capability, in bytes.
+const maxName = 128
 
 // ValidName reports whether s is the name of a capability (AAP-P11).
 func ValidName(s string) bool {
@@ -47,5 +47,5 @@ func ValidName(s string) bool {
 			return false
 		}
 	}
-	return s != "" && len(s) <= MaxName
+	return s != "" && len(s) <= maxName
 }

@@ -3,7 +3,7 @@ package mcp
 import (
 	"testing"
 
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // TestEveryMethodHasAnActionType: a request of any method is a call on record, of its own
@@ -16,7 +16,7 @@ func TestEveryMethodHasAnActionType(t *testing.T) {
 	for m := range methods {
 		of := action.OfMCP(m)
 		if other, twice := seen[of]; twice || of.Class() != action.Call {
-			t.Errorf("%s and %s are %q of class %q on record; add the method to evidence/action", m, other, of, of.Class())
+			t.Errorf("%s and %s are %q of class %q on record; add the method to internal/action", m, other, of, of.Class())
 		}
 		seen[of] = m
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// AskApproval is the name under which the gateway itself asks a client of revision
+// askApproval is the name under which the gateway itself asks a client of revision
 // 2026-07-28 to send its user to a page. The answer is the gateway's and never reaches
 // the server.
-const AskApproval = "powerbox_approval"
+const askApproval = "powerbox_approval"
 
 // Accepted is the answer of a client whose user agreed to open the page.
 const Accepted = "accept"
@@ -32,7 +32,7 @@ func sendsToURLs(meta, params powerbox.Value) bool {
 	return urls.Kind() == powerbox.KindObject
 }
 
-// withoutApproval takes the answer to [AskApproval] out of a message. Earlier revisions
+// withoutApproval takes the answer to [askApproval] out of a message. Earlier revisions
 // have no such answers, and their messages stay as they are.
 func withoutApproval(v powerbox.Value) (powerbox.Value, string) {
 	params, _ := v.Get("params")
@@ -41,7 +41,7 @@ func withoutApproval(v powerbox.Value) (powerbox.Value, string) {
 		return v, ""
 	}
 	responses, _ := params.Get(paramResponses)
-	said, ok := responses.Get(AskApproval)
+	said, ok := responses.Get(askApproval)
 	if !ok {
 		return v, ""
 	}
@@ -50,7 +50,7 @@ func withoutApproval(v powerbox.Value) (powerbox.Value, string) {
 	if !ok || text == "" {
 		text = "cancel"
 	}
-	responses = without(responses, AskApproval)
+	responses = without(responses, askApproval)
 	if members, _ := responses.Members(); len(members) == 0 {
 		return with(v, "params", without(params, paramResponses)), text
 	}
@@ -84,7 +84,7 @@ func (p Page) Asks(id []byte) []byte {
 		powerbox.Member{Name: "message", Value: powerbox.String(p.Message)},
 		powerbox.Member{Name: "url", Value: powerbox.String(p.URL)},
 	)
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{%q:{"method":"elicitation/create","params":%s}}}}`, id, AskApproval, params)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{%q:{"method":"elicitation/create","params":%s}}}}`, id, askApproval, params)
 }
 
 // Required is the answer of revision 2025-11-25 that sends the user to a page: an error

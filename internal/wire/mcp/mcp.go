@@ -125,7 +125,7 @@ type Message struct {
 	Subject   string         // name of a tool or prompt, or URI of a resource; "" for none
 	Answers   bool           // it has answers to questions of the server
 	State     bool           // it has a state that the server gave
-	Approval  string         // the client's word on [AskApproval], "" where it says nothing
+	Approval  string         // the client's word on [askApproval], "" where it says nothing
 	URLs      bool           // its client sends people to URLs (elicitation, mode url)
 	Resources []string       // URIs of those whose changes it wants to be told of
 	Dropped   []string       // members that were left out of it, or renamed; 16 at most

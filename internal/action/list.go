@@ -1,10 +1,12 @@
 package action
 
+import "github.com/powerbox-project/powerbox/evidence"
+
 // What programs ask the gate about, and what it decides for the Agent Auth Protocol.
 var (
 	GuardCall    = listed(Call, "guard.call")
 	GuardMessage = listed(Call, "guard.message")
-	Handoff      = listed(Call, "guard.handoff")
+	Handoff      = listed(Call, evidence.ActionHandoff)
 	Execute      = listed(Call, "capability.execute")
 	PushEvent    = listed(Call, "a2a.push.event")
 )
@@ -79,9 +81,9 @@ var (
 
 // Keys.
 var (
-	KeyUse         = listed(Key, "key.use")     // the agent began to sign with it
-	KeyRotate      = listed(Key, "key.rotate")  // it replaced another
-	KeyReplace     = listed(Key, "key.replace") // an operator replaced a key of the server that was lost
+	KeyUse         = listed(Key, evidence.ActionKeyUse)    // the agent began to sign with it
+	KeyRotate      = listed(Key, evidence.ActionKeyRotate) // it replaced another
+	KeyReplace     = listed(Key, "key.replace")            // an operator replaced a key of the server that was lost
 	RecorderEnroll = listed(Key, "recorder.enroll")
 	RecorderClose  = listed(Key, "recorder.close")
 )
@@ -90,7 +92,7 @@ var (
 var (
 	GatewayToken  = listed(Gateway, "gateway.token")
 	GatewayEnroll = listed(Gateway, "gateway.enroll")
-	GatewayClose  = listed(Gateway, "gateway.close")
+	GatewayClose  = listed(Gateway, evidence.ActionGatewayClose)
 )
 
 // Changes of the configuration.
@@ -105,7 +107,7 @@ var (
 	EvidencePeriod  = listed(Evidence, "evidence.period")
 	EvidenceArchive = listed(Evidence, "evidence.archive")
 	EvidenceSalvage = listed(Evidence, "evidence.salvage") // a damaged spool or journal lost records
-	EvidenceGap     = listed(Evidence, "evidence.gap")     // calls were decided without a record
+	EvidenceGap     = listed(Evidence, evidence.ActionGap) // calls were decided without a record
 )
 
 // Listings of the registry.
