@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -67,10 +66,8 @@ type Admin struct {
 	// its arguments; nil where nothing is executed here.
 	ArgumentsKey    func(record string) []byte
 	MaximumLifetime time.Duration
-	// Patience is how long a change waits for the store; 0 for as long as it takes.
-	Patience time.Duration
-	Now      func() time.Time
-	Log      *slog.Logger
+	Now             func() time.Time
+	Log             *slog.Logger
 }
 
 // AgentStatus is an agent as operators see it.
@@ -104,7 +101,7 @@ func (a *Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/agents", serve(a, a.agents))
 	mux.HandleFunc("PUT /v1/agents/{agent}/mode", serve(a, a.setMode))
-	mux.HandleFunc("POST /v1/config/reload", serveLong(a, a.reload))
+	mux.HandleFunc("POST /v1/config/reload", serve(a, a.reload))
 	mux.HandleFunc("POST /v1/revocations", serve(a, a.revoke))
 	mux.HandleFunc("GET /v1/revocations/{sequence}/gateways", serve(a, a.reached))
 	mux.HandleFunc("GET /v1/revoked", serve(a, a.revoked))
@@ -121,14 +118,14 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/capabilities", serve(a, a.capabilities))
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
-	mux.HandleFunc("GET /v1/records", a.records)
+	mux.HandleFunc("GET /v1/records", unlimited(a.records))
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
 	mux.HandleFunc("GET /v1/records/{id}/body", serve(a, a.body))
 	mux.HandleFunc("GET /v1/records/{id}/arguments-key", serve(a, a.argumentsKey))
-	mux.HandleFunc("POST /v1/evidence/erasures", serveLong(a, a.erase))
+	mux.HandleFunc("POST /v1/evidence/erasures", serve(a, a.erase))
 	mux.HandleFunc("GET /v1/evidence/periods", serve(a, a.periods))
 	mux.HandleFunc("POST /v1/evidence/periods", serveLong(a, a.closePeriod))
-	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", a.exportPeriod)
+	mux.HandleFunc("GET /v1/evidence/periods/{period}/bundle", unlimited(a.exportPeriod))
 	mux.HandleFunc("POST /v1/evidence/periods/{period}/archive", serveLong(a, a.archivePeriod))
 	mux.HandleFunc("GET /v1/evidence/trust", serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil }))
 	mux.HandleFunc("POST /v1/agents/{agent}/keys", serve(a, a.rotate))
@@ -136,8 +133,8 @@ func (a *Admin) Handler() http.Handler {
 	mux.HandleFunc("GET /v1/webhooks", serve(a, a.webhooks))
 	mux.HandleFunc("POST /v1/webhooks/{id}", serve(a, a.redeliver))
 	mux.HandleFunc("POST /v1/can", serve(a, a.can))
-	mux.HandleFunc("POST /v1/policies/replay", serveLong(a, a.replay))
-	mux.HandleFunc("GET /v1/evidence/bundle", a.bundle)
+	mux.HandleFunc("POST /v1/policies/replay", serve(a, a.replay))
+	mux.HandleFunc("GET /v1/evidence/bundle", unlimited(a.bundle))
 	mux.HandleFunc("GET /v1/evidence/proof/{id}", a.proof)
 	return a.operatorOnly(mux)
 }
@@ -168,28 +165,14 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve makes a use case a handler. A change waits for the store for a time: a disk that
-// hangs in fsync would hold the operator for ever. The change may still take effect.
+// serve makes a use case a handler. A change continues when its caller has gone.
 func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || a.Patience == 0 {
-			serveLong(a, do)(w, r)
-			return
+		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
+		if r.Method != http.MethodGet {
+			r = r.WithContext(context.WithoutCancel(r.Context()))
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOperatorBody))
-		if err != nil {
-			reply(w, r, a.Log, nil, status{http.StatusBadRequest, "body: " + err.Error()})
-			return
-		}
-		// The change outlives an answer that came too early.
-		change := r.WithContext(context.WithoutCancel(r.Context()))
-		change.Body = io.NopCloser(bytes.NewReader(body))
-		answer, err := shed.Within(a.Patience, func() (any, error) { return do(change) })
-		if errors.Is(err, shed.ErrUnderWay) {
-			a.Log.ErrorContext(r.Context(), "a change of an operator did not become durable in time", slog.String("path", r.URL.Path))
-			w.Header().Set("Retry-After", "1")
-			err = status{http.StatusServiceUnavailable, "the server could not make this durable in time; it may still take effect. Look whether it did before you repeat it"}
-		}
+		answer, err := do(r)
 		reply(w, r, a.Log, answer, err)
 	}
 }
@@ -200,9 +183,25 @@ const maxOperatorBody = 1 << 20
 // serveLong is serve for a request without a limit of time, such as the end of a period.
 func serveLong(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
-		answer, err := do(r)
-		reply(w, r, a.Log, answer, err)
+		defer shed.Pause(r.Context())()
+		serve(a, do)(w, r)
+	}
+}
+
+// unlimited is serveLong for a handler that writes a long answer.
+func unlimited(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer shed.Pause(r.Context())()
+		next(w, r)
+	}
+}
+
+// Late answers a request of an operator that the store did not answer in time.
+func Late(log *slog.Logger) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		shed.LogLate(log, r)
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, shed.LateMessage(r.Method))
 	}
 }
 
@@ -223,6 +222,10 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 		problem(w, http.StatusNotFound, "not found: there is no such id here")
 	case errors.Is(err, issuer.ErrNotNext):
 		problem(w, http.StatusConflict, err.Error())
+	case errors.Is(err, evidence.ErrUnavailable):
+		log.ErrorContext(r.Context(), "the store did not answer", slog.String("path", r.URL.Path), slog.Any("error", err))
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, shed.LateMessage(r.Method))
 	default:
 		log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, "the call failed; the server's log says why")
