@@ -192,7 +192,7 @@ func (i *Instance) people(a Assembly, w *Wiring, p *provider.Provider, mux *http
 		people.Groups = func(name string) []string { return i.devGroups()["user:"+name] }
 	}
 	for _, path := range agentapi.PeoplePaths() {
-		mux.Handle(path, people)
+		mux.Handle(path, i.inTime(people.Late, people))
 	}
 }
 

@@ -84,7 +84,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 		return err
 	}
 	for _, path := range console.Paths() {
-		mux.Handle(path, k)
+		mux.Handle(path, i.inTime(k.Late, k))
 	}
 	return nil
 }

@@ -166,8 +166,8 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 	if err != nil {
 		return err
 	}
-	mux.Handle("/v1/registry/", listed)
-	mux.Handle("/v1/", i.Admin.Handler())
+	mux.Handle("/v1/registry/", i.inTime(api.Late(a.Log), listed))
+	mux.Handle("/v1/", i.inTime(api.Late(a.Log), i.Admin.Handler()))
 	decisions, err := i.decisions(a, w, g)
 	if err != nil {
 		return err
@@ -304,6 +304,13 @@ const minPlaces, placesEach = 128, 32
 // issuePatience is longer than the store itself waits, so that its own answer comes first
 // where it has one: a request makes several changes, and asks more than the store.
 func issuePatience(dependency time.Duration) time.Duration { return 2*dependency + time.Second }
+
+// inTime has an entrance of operators, people or agents of Agent Auth answer in time when
+// the store hangs: with late, which says so. Calls through the gateway have a deadline of
+// their own.
+func (i *Instance) inTime(late http.HandlerFunc, next http.Handler) http.Handler {
+	return shed.Deadline(issuePatience(i.Config.Limits.DependencyTime), late, next)
+}
 
 // LimitsOf returns the limits on the callers of a gateway.
 func LimitsOf(c *config.Config, q *shed.Queue) gateway.Limits {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -144,10 +145,14 @@ func (i *Instance) PolicyFiles() (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{}
+	var missing error
 	for _, name := range names {
 		if files[name], err = os.ReadFile(name); err != nil {
-			return nil, fmt.Errorf("policies: %w", err)
+			missing = errors.Join(missing, fmt.Errorf("policies: %w", err))
 		}
+	}
+	if missing != nil {
+		return nil, missing
 	}
 	for _, a := range i.Config.Agents {
 		if len(a.Authorization.Roles) > 0 {

@@ -65,7 +65,7 @@ func (i *Instance) provide(ctx context.Context, a Assembly, w *Wiring, mux *http
 		Done: ctx.Done(), Now: a.Now, Log: a.Log, Queue: i.queue,
 	})
 	for _, path := range agentapi.Paths() {
-		mux.Handle(path, api)
+		mux.Handle(path, i.inTime(api.Late, api))
 	}
 	i.people(a, w, p, mux)
 	go i.clean(ctx, p, a.Log)

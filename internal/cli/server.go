@@ -116,10 +116,20 @@ func NewHTTPClient() *http.Client {
 // LoadConfig reads the configuration as serve does.
 func (p *Program) LoadConfig(file string) (*config.Config, error) {
 	c, err := config.Load(file, os.ReadFile, os.Environ())
+	return c, absent(err)
+}
+
+// CheckConfig reads the configuration as serve does, and returns everything that is wrong.
+func (p *Program) CheckConfig(file string) (*config.Config, config.Problems, error) {
+	c, problems, err := config.Check(file, os.ReadFile, os.Environ())
+	return c, problems, absent(err)
+}
+
+func absent(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w; correct the name, or write the file with powerbox init", err)
+		return fmt.Errorf("%w; correct the name, or write the file with powerbox init", err)
 	}
-	return c, err
+	return err
 }
 
 // Get reads one answer of the server.

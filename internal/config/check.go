@@ -100,7 +100,32 @@ func (k checker) known(path, what, name string, names []string) bool {
 	if slices.Contains(names, name) {
 		return true
 	}
-	k.place(path, "there is no %s %q%s", what, name, didYouMean(name, names))
+	if k.unsure(what) {
+		return false
+	}
+	k.put(path, "there is no %s %q%s", what, name, didYouMean(name, names))
+	return false
+}
+
+// namesAt are the sections that have the names of each kind.
+var namesAt = map[string]string{"agent": "agents", "caller": "identity.callers", "grant": "offers", "operation": "offers", "capability": "agents"}
+
+// unsure reports whether a name of some kind could not be read, so that a name that seems to
+// be unknown may be that one.
+func (k checker) unsure(what string) bool {
+	kind, _, _ := strings.Cut(what, " ")
+	section, ok := namesAt[kind]
+	if !ok {
+		return false
+	}
+	for b := range k.broken {
+		switch last := b[strings.LastIndexByte(b, '.')+1:]; {
+		case within(section, b):
+			return true
+		case within(b, section) && (strings.HasSuffix(b, "]") || slices.Contains([]string{"id", "agent", "name", "operations", "capabilities"}, last)):
+			return true
+		}
+	}
 	return false
 }
 

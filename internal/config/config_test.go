@@ -47,7 +47,7 @@ func sections(t testing.TB, path string) (comment string, parts []section) {
 func loadSections(t *testing.T, parts []section) (*config.Config, string) {
 	t.Helper()
 	dir := t.TempDir()
-	env := []string{"HOME=/root", "POWERBOX_TOKEN=is not a setting"}
+	env := []string{"HOME=/root", "POWERBOX_SESSION=is not a setting"}
 	for _, p := range parts {
 		if p.name == "env" {
 			env = append(env, strings.Split(strings.TrimSpace(p.text), "\n")...)

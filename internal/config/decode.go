@@ -21,15 +21,34 @@ type decoder struct {
 	*loader
 	main string
 	at   map[string]Problem // the place of every value, by its path
+	// broken are the paths of values that could not be read. What depends on one of them is
+	// not reported after it, since it may be good once that is corrected.
+	broken  map[string]bool
+	decoded bool
 }
 
 func (d *decoder) top(root *yaml.Node, c *Config) {
 	d.structure(root, reflect.ValueOf(c).Elem(), "")
 }
 
+func newDecoder(l *loader, main string) *decoder {
+	return &decoder{loader: l, main: main, at: make(map[string]Problem), broken: make(map[string]bool)}
+}
+
 // place reports a problem with the value at the path, or with what it would
 // stand in when it is absent.
 func (d *decoder) place(path, format string, args ...any) {
+	if d.decoded && d.follows(path) {
+		return
+	}
+	if !d.decoded {
+		d.broken[path] = true
+	}
+	d.put(path, format, args...)
+}
+
+// put is place for a problem that depends on no value.
+func (d *decoder) put(path, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	for at := path; ; {
 		if p, ok := d.at[at]; ok {
@@ -43,6 +62,22 @@ func (d *decoder) place(path, format string, args ...any) {
 		}
 		at = at[:cut]
 	}
+}
+
+// follows reports whether a value at the path, in it or around it could not be read.
+func (d *decoder) follows(path string) bool {
+	for b := range d.broken {
+		if within(path, b) || within(b, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether one path is another or leads into it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // value decodes one node. f describes scalars.
@@ -80,6 +115,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		known := slices.IndexFunc(fields, func(f field) bool { return f.key == key.Value })
 		if known < 0 {
 			d.problem(key, "%s is unknown%s", join(path, key.Value), didYouMean(key.Value, fieldNames(fields)))
+			if near, ok := nearest(key.Value, fieldNames(fields)); ok {
+				d.broken[join(path, near)] = true
+			}
 			continue
 		}
 		d.value(n.Content[i+1], v.Field(fields[known].index), fields[known], join(path, key.Value))
@@ -87,6 +125,8 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	for _, f := range fields {
 		if f.required && get(n, f.key) == nil {
 			d.place(path, "%s is missing: %s", f.key, f.doc)
+			delete(d.broken, path)
+			d.broken[join(path, f.key)] = true
 		}
 	}
 }
@@ -127,6 +167,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field, path string) {
 	for i, e := range n.Content {
 		if e.Tag == "!!null" && list.Index(i).Kind() == reflect.Struct && list.Index(i).Type() != valueType {
 			d.problem(e, "%s[%d]: is empty; want keys", path, i)
+			d.broken[path+"["+strconv.Itoa(i)+"]"] = true
 			continue
 		}
 		d.value(e, list.Index(i), field{key: f.key, format: f.format, enum: f.enum}, path+"["+strconv.Itoa(i)+"]")

@@ -22,9 +22,12 @@ func loadFile(path string, read func(string) ([]byte, error), c file) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	l := &loader{read: read, files: make(map[*yaml.Node]string)}
-	d := &decoder{loader: l, main: path, at: make(map[string]Problem)}
-	d.structure(l.parse(path, data), reflect.ValueOf(c).Elem(), "")
-	if len(l.problems) == 0 {
+	d := newDecoder(l, path)
+	root := l.parse(path, data)
+	whole := len(l.problems) == 0
+	d.structure(root, reflect.ValueOf(c).Elem(), "")
+	if whole {
+		d.decoded = true
 		c.check(d)
 	}
 	if len(l.problems) > 0 {

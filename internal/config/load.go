@@ -25,25 +25,51 @@ const (
 // absent values. An error is [Problems], every one of them, unless the file
 // itself cannot be read.
 func Load(path string, read func(string) ([]byte, error), env []string) (*Config, error) {
+	c, l, err := load(path, read, env)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(l.problems) > 0:
+		return nil, l.sorted()
+	}
+	return c, nil
+}
+
+// Check is [Load] for a report of everything that is wrong: with problems it returns what
+// could be read, which must not be used to serve. A configuration without any setting is a
+// problem here. The error is one of reading the file.
+func Check(path string, read func(string) ([]byte, error), env []string) (*Config, Problems, error) {
+	c, l, err := load(path, read, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.empty && len(l.problems) == 0 {
+		return c, Problems{{path, 0, "the file is empty, so the server would serve nothing. agents is missing: add an agent with id, upstream and mode, or write the file with powerbox init"}}, nil
+	}
+	return c, l.sorted(), nil
+}
+
+func load(path string, read func(string) ([]byte, error), env []string) (*Config, *loader, error) {
 	data, err := read(path)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, nil, fmt.Errorf("configuration: %w", err)
 	}
 	l := &loader{read: read, files: make(map[*yaml.Node]string)}
 	root := l.parse(path, data)
 	l.includes(path, root)
+	whole := len(l.problems) == 0
+	l.empty = len(root.Content) == 0
 	l.environment(root, env)
-	d := &decoder{loader: l, main: path, at: make(map[string]Problem)}
+	d := newDecoder(l, path)
 	c := new(Config)
 	d.top(root, c)
-	if len(l.problems) == 0 {
+	// Without a part of the text, a name that seems to be unknown may be in that part.
+	if whole {
+		d.decoded = true
 		c.complete(func(path string) bool { _, ok := d.at[path]; return ok })
 		check(c, d)
 	}
-	if len(l.problems) > 0 {
-		return nil, l.sorted()
-	}
-	return c, nil
+	return c, l, nil
 }
 
 // Files returns the files that the patterns name, each once. A pattern with *
@@ -75,6 +101,7 @@ type loader struct {
 	read     func(string) ([]byte, error)
 	files    map[*yaml.Node]string // where each node is from
 	problems Problems
+	empty    bool // the file has no setting
 }
 
 func (l *loader) problem(n *yaml.Node, format string, args ...any) {
@@ -259,8 +286,8 @@ func relative(from, name string) Path {
 	return Path(filepath.Join(filepath.Dir(from), name))
 }
 
-// environment sets what POWERBOX_... variables set. A name that begins like
-// one of ours and is none is refused; other POWERBOX_ names are not settings.
+// environment sets what POWERBOX_... variables set. Every other name of this form is refused
+// as an unknown key of the file is, unless it is one of another use ([otherVariable]).
 func (l *loader) environment(root *yaml.Node, env []string) {
 	known := make(map[string][]string)
 	for _, r := range describe() {
@@ -274,24 +301,34 @@ func (l *loader) environment(root *yaml.Node, env []string) {
 		switch {
 		case ok:
 			l.set(root, path, name, value)
-		case slices.Contains(ofAgents, name): // of powerbox agent, in the same shell
-		case strings.HasPrefix(name, envPrefix) && sectionOf(name):
+		case strings.HasPrefix(name, envPrefix) && !otherVariable(name, value):
 			message := "there is no such setting" + nearestSettings(name, slices.Sorted(maps.Keys(known)))
 			l.problems = append(l.problems, Problem{name, 0, message})
 		}
 	}
 }
 
-// ofAgents are variables of the verbs for agents, which are no settings of a server
-// though they begin like one.
-var ofAgents = []string{"POWERBOX_AGENTS_STORE", "POWERBOX_AGENTS_PASSPHRASE", "POWERBOX_AGENTS_HOST_NAME", "POWERBOX_AGENTS_DIRECTORY", "POWERBOX_AGENTS_PROVIDERS"}
+// otherVariables are no settings of a server: they are for other commands in the same
+// shell, and for the service of a relay.
+var otherVariables = []string{
+	"POWERBOX_SESSION", "POWERBOX_OPERATOR_TOKEN", "POWERBOX_SERVER", "POWERBOX_FEED_KEY",
+	"POWERBOX_AGENTS_STORE", "POWERBOX_AGENTS_PASSPHRASE", "POWERBOX_AGENTS_HOST_NAME", "POWERBOX_AGENTS_DIRECTORY", "POWERBOX_AGENTS_PROVIDERS",
+}
 
-// sectionOf reports whether the variable's name begins with a top-level key.
-func sectionOf(name string) bool {
-	rest := strings.TrimPrefix(name, envPrefix)
-	return slices.ContainsFunc(fieldsOf(configType), func(f field) bool {
-		return strings.HasPrefix(rest, strings.ToUpper(f.key)+"_")
-	})
+// serviceLink matches the variables that Kubernetes sets for each service: a service that is
+// called powerbox, or begins so, gives every pod of its namespace some of these.
+var serviceLink = regexp.MustCompile(`^POWERBOX_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)$`)
+
+// otherVariable reports whether a POWERBOX_... variable has a use of its own.
+func otherVariable(name, value string) bool {
+	switch {
+	case slices.Contains(otherVariables, name), serviceLink.MatchString(name):
+		return true
+	case strings.HasPrefix(name, "POWERBOX_TEST_"), strings.HasPrefix(name, "POWERBOX_FAULT_"): // of our own tests
+		return true
+	}
+	// Another one of Kubernetes, of which the name alone could be meant as a setting.
+	return strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
 func (l *loader) set(root *yaml.Node, path []string, name, value string) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,6 +60,9 @@ func newNarrow(p *cli.Program) *cobra.Command {
 		}
 		if n.Expires, err = cli.Expiry(expires, p.Now()); err != nil {
 			return err
+		}
+		if n.Expires.After(parent.Expires) {
+			return cli.Exit(cli.ExitDenied, fmt.Errorf("capability_widened: --expires is %q; the capability that you narrow ends at %s, and nothing derived from it ends later", expires, parent.Expires.UTC().Format(time.RFC3339)))
 		}
 		var child holder.Capability
 		switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/holder/agentauth"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/cli/auth"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // requestFlags are what a request asks for.
@@ -54,7 +56,7 @@ func newRequest(p *cli.Program) *cobra.Command {
 	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; default: all of them")
 	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
-	f.StringVar(&r.expires, "expires", "", "lifetime, such as 30m, rounded up to whole seconds, or an end time")
+	f.StringVar(&r.expires, "expires", "", "lifetime, such as 30m, rounded up to whole seconds, or an end time; the agent may allow less, and a warning says so")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.StringVar(&r.params.Tenant, "tenant", "", "tenant of the agent, in which that task is")
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
@@ -98,6 +100,9 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	if r.params.Expires, err = cli.Expiry(r.expires, p.Now()); err != nil {
 		return err
 	}
+	if longest := p.Now().Add(token.MaxLifetime + time.Second); r.params.Expires.After(longest) {
+		return cli.Usage(fmt.Errorf("--expires is %q; no capability lives longer than %d days", r.expires, token.MaxLifetime/(24*time.Hour)))
+	}
 	agent, err := client.Discover(ctx, url)
 	if err != nil {
 		return err
@@ -113,6 +118,12 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	held, err := ask(ctx, agent, r.params)
 	if err != nil {
 		return p.Denied(err, output)
+	}
+	for _, c := range held {
+		if c.Expires.Before(r.params.Expires) {
+			fmt.Fprintf(p.Stderr, "powerbox: warning: you asked for %s until %s, and the agent allows it until %s; request it again before that\n",
+				c.Grant, r.params.Expires.UTC().Format(time.RFC3339), c.Expires.UTC().Format(time.RFC3339))
+		}
 	}
 	return p.PrintCapabilities(held, r.out, output)
 }

@@ -3,11 +3,14 @@ package operate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/plain"
@@ -45,31 +48,49 @@ func newConfigCheck(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
 	output := cli.OutputFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		c, err := p.LoadConfig(file)
-		var wrong config.Problems
-		if err != nil && !errors.As(err, &wrong) {
+		c, problems, err := checked(p, file)
+		if err != nil {
 			return err
 		}
-		if err == nil {
-			_, err = EngineOf(c)
-		}
-		problems := ProblemTexts(err)
+		good := len(problems) == 0
 		var status error
-		if err != nil {
+		if !good {
 			status = cli.Exit(cli.ExitInvalid, nil)
 		}
 		if *output == "json" {
-			return errors.Join(p.PrintJSON(map[string]any{"ok": err == nil, "problems": problems}), status)
+			return errors.Join(p.PrintJSON(map[string]any{"ok": good, "problems": problems}), status)
 		}
 		for _, text := range problems {
 			fmt.Fprintln(p.Stdout, text)
 		}
-		if err == nil {
+		if good {
 			fmt.Fprintf(p.Stdout, "%s is good: %s\n", file, plain.Count(len(c.Agents), "agent"))
 		}
 		return status
 	}
 	return cmd
+}
+
+// checked are the problems of a configuration and of the files that it names.
+func checked(p *cli.Program, file string) (*config.Config, []string, error) {
+	c, wrong, err := p.CheckConfig(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(wrong) == 0 {
+		_, err = EngineOf(c)
+		return c, ProblemTexts(err), nil
+	}
+	// Policies are not checked against offers that may not be what they seem. Their files are read.
+	i := &app.Instance{Config: c}
+	problems := ProblemTexts(wrong)
+	for _, agent := range slices.Sorted(maps.Keys(c.Resources)) {
+		if _, err := i.Resources(agent); err != nil {
+			problems = append(problems, ProblemTexts(err)...)
+		}
+	}
+	_, err = i.PolicyFiles()
+	return c, append(problems, ProblemTexts(err)...), nil
 }
 
 func newConfigReload(p *cli.Program) *cobra.Command {

@@ -55,7 +55,8 @@ func EngineOf(c *config.Config) (Policies, error) {
 		agents = append(agents, p.agents[a.ID])
 	}
 	if wrong != nil {
-		return p, wrong
+		_, err := i.PolicyFiles() // all that is wrong is told at once
+		return p, errors.Join(wrong, err)
 	}
 	var err error
 	p.Engine, err = i.Policies(agents)

@@ -7,6 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/shed"
 )
 
 // Body is a detached body as it is listed: what it says is not part of it.
@@ -113,6 +114,7 @@ func (i *Issuer) Erase(ctx context.Context, by string, e Erasure) (Erased, error
 			break
 		}
 		done.Bodies, done.Records = done.Bodies+n, append(done.Records, record)
+		shed.Progress(ctx)
 	}
 	done.Scrubbed, err = i.config.Store.Scrub(ctx)
 	return done, err

@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -105,7 +106,10 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, string(wrong.Code)), error(wrong))
 	}
 	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
-	if out.Result, err = p.config.Backend.Execute(ctx, e); err != nil {
+	resume := shed.Pause(ctx) // a service has a limit of its own
+	out.Result, err = p.config.Backend.Execute(ctx, e)
+	resume()
+	if err != nil {
 		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, causeBackend), p.failure(err, v.Record.ID))
 	}
 	if broken := c.holds(out.Result); broken != nil {
@@ -410,7 +414,9 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 		return Result{}, agentauth.Errorf(agentauth.CodeNotGranted, "the grant that it was executed under is not in force any more")
 	}
 	e := Execution{Capability: c, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: j.Decided.ID}
+	resume := shed.Pause(ctx)
 	r, err := p.config.Backend.Poll(ctx, e, j.StatusURL)
+	resume()
 	if err != nil {
 		return Result{}, p.failure(err, j.Decided.ID)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/shed"
@@ -171,10 +172,31 @@ func (a *API) reply(w http.ResponseWriter, out answer) {
 // of ours is not told to the caller, but to the log.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
-	if !errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+	case errors.Is(err, evidence.ErrUnavailable):
+		a.config.Log.ErrorContext(r.Context(), "the store did not answer", slog.String("path", r.URL.Path), slog.Any("error", err))
+		e = late(r)
+	default:
 		a.config.Log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the call failed; the server's log says why")
 	}
+	a.write(w, e)
+}
+
+// Late answers a request that the store did not answer in time.
+func (a *API) Late(w http.ResponseWriter, r *http.Request) {
+	shed.LogLate(a.config.Log, r)
+	a.write(w, late(r))
+}
+
+func late(r *http.Request) *agentauth.Error {
+	e := agentauth.Errorf(agentauth.CodeUnavailable, "%s", shed.LateMessage(r.Method))
+	e.RetryAfter = retryOverloaded
+	return e
+}
+
+func (a *API) write(w http.ResponseWriter, e *agentauth.Error) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")

@@ -12,6 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -259,6 +260,7 @@ const streamLook = 500 * time.Millisecond
 // its end, its time is over, or the grant is taken back (AAP-E5, ATK-24, ATK-33).
 func (a *API) stream(w http.ResponseWriter, r *http.Request, out *provider.Executed) {
 	defer func() { _ = out.Stream.Close() }() // the backend's to mind
+	defer shed.Pause(r.Context())()           // a stream has limits of its own
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")

@@ -7,14 +7,17 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -67,9 +70,7 @@ func PeoplePaths() []string {
 func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, p.BodyLimit)
 	out, err := p.serve(r)
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	asProgramsRead(w)
 	var e *agentauth.Error
 	switch {
 	case err == nil:
@@ -80,12 +81,36 @@ func (p *People) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e = agentauth.Errorf(agentauth.CodeUnauthenticated, "want the session of a person; powerbox login gets one%s", because(err))
 	case errors.Is(err, identity.ErrUnavailable):
 		e = agentauth.Errorf(agentauth.CodeUnavailable, "who calls cannot be told now; try again in a moment")
-	case !errors.As(err, &e):
+	case errors.As(err, &e):
+	case errors.Is(err, evidence.ErrUnavailable):
+		p.Log.ErrorContext(r.Context(), "the store did not answer", slog.String("path", r.URL.Path), slog.Any("error", err))
+		e = late(r)
+	default:
 		p.Log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the call failed; the server's log says why")
 	}
+	tell(w, e)
+}
+
+// Late answers a request that the store did not answer in time.
+func (p *People) Late(w http.ResponseWriter, r *http.Request) {
+	shed.LogLate(p.Log, r)
+	asProgramsRead(w)
+	tell(w, late(r))
+}
+
+func asProgramsRead(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+func tell(w http.ResponseWriter, e *agentauth.Error) {
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(append(e.JSON().AppendJSON(nil), '\n'))
+	_, _ = w.Write(append(e.JSON().AppendJSON(nil), '\n')) // the client has gone: there is no caller to tell
 }
 
 // because is why a session was refused, in words that repeat no part of it.

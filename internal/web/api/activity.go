@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/evidence/action"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 const (

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -71,10 +70,8 @@ type Admin struct {
 	// its arguments; nil where nothing is executed here.
 	ArgumentsKey    func(record string) []byte
 	MaximumLifetime time.Duration
-	// Patience is how long a change waits for the store; 0 for as long as it takes.
-	Patience time.Duration
-	Now      func() time.Time
-	Log      *slog.Logger
+	Now             func() time.Time
+	Log             *slog.Logger
 }
 
 // AgentStatus is an agent as operators see it.
@@ -141,28 +138,14 @@ type status struct {
 
 func (s status) Error() string { return s.message }
 
-// serve makes a use case a handler. A change waits for the store for a time: a disk that
-// hangs in fsync would hold the operator for ever. The change may still take effect.
+// serve makes a use case a handler. A change continues when its caller has gone.
 func serve(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || a.Patience == 0 {
-			serveLong(a, do)(w, r)
-			return
+		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
+		if r.Method != http.MethodGet {
+			r = r.WithContext(context.WithoutCancel(r.Context()))
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxOperatorBody))
-		if err != nil {
-			reply(w, r, a.Log, nil, status{http.StatusBadRequest, "body: " + err.Error()})
-			return
-		}
-		// The change outlives an answer that came too early.
-		change := r.WithContext(context.WithoutCancel(r.Context()))
-		change.Body = io.NopCloser(bytes.NewReader(body))
-		answer, err := shed.Within(a.Patience, func() (any, error) { return do(change) })
-		if errors.Is(err, shed.ErrUnderWay) {
-			a.Log.ErrorContext(r.Context(), "a change of an operator did not become durable in time", slog.String("path", r.URL.Path))
-			w.Header().Set("Retry-After", "1")
-			err = status{http.StatusServiceUnavailable, "the server could not make this durable in time; it may still take effect. Look whether it did before you repeat it"}
-		}
+		answer, err := do(r)
 		reply(w, r, a.Log, answer, err)
 	}
 }
@@ -173,9 +156,25 @@ const maxOperatorBody = 1 << 20
 // serveLong is serve for a request without a limit of time, such as the end of a period.
 func serveLong(a *Admin, do func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, maxOperatorBody)
-		answer, err := do(r)
-		reply(w, r, a.Log, answer, err)
+		defer shed.Pause(r.Context())()
+		serve(a, do)(w, r)
+	}
+}
+
+// unlimited is serveLong for a handler that writes a long answer.
+func unlimited(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer shed.Pause(r.Context())()
+		next(w, r)
+	}
+}
+
+// Late answers a request of an operator that the store did not answer in time.
+func Late(log *slog.Logger) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		shed.LogLate(log, r)
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, shed.LateMessage(r.Method))
 	}
 }
 
@@ -196,6 +195,10 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 		problem(w, http.StatusNotFound, "not found: there is no such id here")
 	case errors.Is(err, issuer.ErrNotNext):
 		problem(w, http.StatusConflict, err.Error())
+	case errors.Is(err, evidence.ErrUnavailable):
+		log.ErrorContext(r.Context(), "the store did not answer", slog.String("path", r.URL.Path), slog.Any("error", err))
+		w.Header().Set("Retry-After", "1")
+		problem(w, http.StatusServiceUnavailable, shed.LateMessage(r.Method))
 	default:
 		log.ErrorContext(r.Context(), "a call failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, "the call failed; the server's log says why")

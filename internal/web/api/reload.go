@@ -1,6 +1,11 @@
 package api
 
-import "net/http"
+import (
+	"errors"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/evidence"
+)
 
 // Reloaded is the result of a reload of the configuration.
 type Reloaded struct {
@@ -13,7 +18,10 @@ type Reloaded struct {
 // reload reads the configuration again. The operator has to correct its mistakes.
 func (a *Admin) reload(r *http.Request) (any, error) {
 	out, err := a.Reload(r.Context(), operator(r))
-	if err != nil {
+	switch {
+	case errors.Is(err, evidence.ErrUnavailable): // it is no mistake in the file
+		return nil, err
+	case err != nil:
 		return nil, status{http.StatusConflict, err.Error()}
 	}
 	return out, nil

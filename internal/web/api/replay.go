@@ -6,6 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/shed"
 )
 
 // Replay decides recorded decisions again under other policies.
@@ -72,6 +73,7 @@ func (a *Admin) replay(r *http.Request) (any, error) {
 		}); err != nil {
 			return nil, err
 		}
+		shed.Progress(r.Context())
 		for _, s := range page.Records {
 			if q.Limit > 0 && out.Decisions >= q.Limit {
 				out.More = true

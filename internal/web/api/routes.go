@@ -55,7 +55,7 @@ func (a *Admin) operating() []route {
 		{pattern: "POST /v1/agents/{agent}/keys", says: "Have an agent issue with a new key.", in: Rotation{}, out: Rotated{}, serve: serve(a, a.rotate)},
 		{pattern: "GET /v1/trust/{agent}", says: "Return the score of an agent.", query: []parameter{{"at", "time in RFC 3339; now without it"}}, out: Score{}, serve: serve(a, a.trust)},
 		{pattern: "GET /v1/summary", says: "Count the calls of the last hour, and show the head of the log.", out: ActivityReport{}, serve: serve(a, a.activity)},
-		{pattern: "POST /v1/config/reload", says: "Read the configuration again.", out: Reloaded{}, serve: serveLong(a, a.reload)},
+		{pattern: "POST /v1/config/reload", says: "Read the configuration again.", out: Reloaded{}, serve: serve(a, a.reload)},
 		{pattern: "GET /v1/webhooks", says: "Show the webhooks and the messages that none took.", out: Webhooks{}, serve: serve(a, a.webhooks)},
 		{pattern: "POST /v1/webhooks/{id}", says: "Try a message again.", out: WebhookMessage{}, serve: serve(a, a.redeliver)},
 	}
@@ -96,17 +96,17 @@ func (a *Admin) capabilityRoutes() []route {
 
 func (a *Admin) recordRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/records", says: "Return one page of records, the newest first. Powerbox-Next has the id that the next page begins before; a page can be empty and have a next one.", query: recordParameters, out: []json.RawMessage{}, serve: a.records},
+		{pattern: "GET /v1/records", says: "Return one page of records, the newest first. Powerbox-Next has the id that the next page begins before; a page can be empty and have a next one.", query: recordParameters, out: []json.RawMessage{}, serve: unlimited(a.records)},
 		{pattern: "GET /v1/records/{id}", says: "Return one record as it was sealed.", serve: serve(a, a.record)},
 		{pattern: "GET /v1/records/{id}/body", says: "Return the kept body of a record.", serve: serve(a, a.body)},
 		{pattern: "GET /v1/records/{id}/arguments-key", says: "Return the key of the digest of the arguments of an execution.", serve: serve(a, a.argumentsKey)},
-		{pattern: "GET /v1/evidence/bundle", says: "Export the evidence, for verifiers.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: a.bundle},
+		{pattern: "GET /v1/evidence/bundle", says: "Export the evidence, for verifiers.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: unlimited(a.bundle)},
 		{pattern: "GET /v1/evidence/proof/{id}", says: "Return the C2SP tlog-proof of a record.", media: "text/plain", serve: a.proof},
 		{pattern: "GET /v1/evidence/trust", says: "Return the keys that a verifier pins.", out: evidence.Trust{}, serve: serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil })},
-		{pattern: "POST /v1/evidence/erasures", says: "Erase bodies; with dry_run only list them.", in: erasure{}, serve: serveLong(a, a.erase)},
+		{pattern: "POST /v1/evidence/erasures", says: "Erase bodies; with dry_run only list them.", in: erasure{}, serve: serve(a, a.erase)},
 		{pattern: "GET /v1/evidence/periods", says: "List the closed periods.", out: []PeriodStatus{}, serve: serve(a, a.periods)},
 		{pattern: "POST /v1/evidence/periods", says: "Close the period.", out: PeriodStatus{}, serve: serveLong(a, a.closePeriod)},
-		{pattern: "GET /v1/evidence/periods/{period}/bundle", says: "Export one closed period.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: a.exportPeriod},
+		{pattern: "GET /v1/evidence/periods/{period}/bundle", says: "Export one closed period.", query: []parameter{{"bodies", "true to include the kept bodies"}}, media: "application/jsonl", serve: unlimited(a.exportPeriod)},
 		{pattern: "POST /v1/evidence/periods/{period}/archive", says: "Remove the records of a closed period that was exported.", in: archiving{}, out: PeriodStatus{}, serve: serveLong(a, a.archivePeriod)},
 	}
 }
@@ -114,7 +114,7 @@ func (a *Admin) recordRoutes() []route {
 func (a *Admin) policyRoutes() []route {
 	return []route{
 		{pattern: "GET /v1/policies", says: "Return the policies in force.", out: PoliciesInForce{}, serve: serve(a, a.policies)},
-		{pattern: "POST /v1/policies/replay", says: "Decide recorded decisions again under other policies.", in: Replay{}, out: ReplayAnswer{}, serve: serveLong(a, a.replay)},
+		{pattern: "POST /v1/policies/replay", says: "Decide recorded decisions again under other policies.", in: Replay{}, out: ReplayAnswer{}, serve: serve(a, a.replay)},
 	}
 }
 

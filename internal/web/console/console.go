@@ -21,10 +21,12 @@ import (
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -277,7 +279,12 @@ func isDirectory(pattern string) bool {
 // ServeHTTP implements [http.Handler]. The header is on every answer, refusals
 // among them.
 func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
+	secured(w.Header())
+	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
+	k.handler.ServeHTTP(w, r)
+}
+
+func secured(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'")
 	h.Set("X-Frame-Options", "DENY")
 	// With no-referrer, browsers have forms say that they come from nowhere.
@@ -286,8 +293,6 @@ func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	r.Body = http.MaxBytesReader(w, r.Body, formLimit)
-	k.handler.ServeHTTP(w, r)
 }
 
 // visit is one request, with the session that it came with.
@@ -332,9 +337,16 @@ func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit
 // refuse answers with a page that explains the error, or for a script with a text.
 func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var e *agentauth.Error
-	if no := (*operations.Refused)(nil); errors.As(err, &no) {
+	var no *operations.Refused
+	switch {
+	case errors.As(err, &no):
 		e = refusal(no)
-	} else if !errors.As(err, &e) {
+	case errors.As(err, &e):
+	case errors.Is(err, evidence.ErrUnavailable):
+		shed.LogLate(k.config.Log, r)
+		e = agentauth.Errorf(agentauth.CodeUnavailable, "%s", shed.LateMessage(r.Method))
+		e.RetryAfter = 1
+	default:
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 		e = agentauth.Errorf(agentauth.CodeInternal, "the page failed; the server's log says why")
 	}
@@ -359,10 +371,16 @@ func refusal(no *operations.Refused) *agentauth.Error {
 	switch {
 	case no.Status == http.StatusNotFound:
 		code = agentauth.CodeNotFound
+	case no.Status == http.StatusServiceUnavailable:
+		code = agentauth.CodeUnavailable
 	case no.Status >= http.StatusInternalServerError:
 		code = agentauth.CodeInternal
 	}
-	return agentauth.Errorf(code, "%s", no.Message)
+	e := agentauth.Errorf(code, "%s", no.Message)
+	if code == agentauth.CodeUnavailable {
+		e.RetryAfter = 1
+	}
+	return e
 }
 
 // frame has the parts around every page.
