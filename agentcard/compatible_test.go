@@ -184,3 +184,16 @@ func TestCARD11_Cards(t *testing.T) {
 		}
 	}
 }
+
+// TestCARD12_OnlyADeclaredFeatureCounts: an absent feature and one that is false may not be
+// relied on.
+func TestCARD12_OnlyADeclaredFeatureCounts(t *testing.T) {
+	for _, feature := range []string{"streaming", "streaming_message", "push_notifications", "extended_agent_card", "pause_resume"} {
+		for declared, want := range map[string]bool{`{}`: false, `{"` + feature + `":false}`: false, `{"` + feature + `":true}`: true} {
+			card, err := agentcard.Parse(minimal(declared, oneInterface, ""))
+			if err != nil || card.Supports(feature) != want {
+				t.Errorf("CARD-12 %s with %s: %t %v", feature, declared, card.Supports(feature), err)
+			}
+		}
+	}
+}

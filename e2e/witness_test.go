@@ -25,7 +25,7 @@ import (
 // tiles reads the log of a town as anybody can.
 type tiles struct{ w *town }
 
-func (r tiles) Height() int { return evidence.TileHeight }
+func (r tiles) Height() int { return 8 } // C2SP tlog-tiles
 
 func (r tiles) ReadTiles(all []tlog.Tile) ([][]byte, error) {
 	var out [][]byte

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -133,47 +132,4 @@ func (s Submission) checkUnproven(kept, checkpoint Checkpoint) error {
 		return fmt.Errorf("%w, %d", ErrOtherRoot, s.Old)
 	}
 	return nil
-}
-
-// TileHeight is the height of a C2SP tile: 256 hashes.
-const TileHeight = 8
-
-// ParseTilePath reads the path of a tile below a log's prefix (C2SP tlog-tiles):
-// tile/LEVEL/INDEX or tile/entries/INDEX, with .p/WIDTH for a partial tile. The
-// tile of entries has level -1.
-func ParseTilePath(path string) (tlog.Tile, error) {
-	level, rest, _ := strings.Cut(strings.TrimPrefix(path, "tile/"), "/")
-	switch level {
-	case "entries":
-		level = "data" // as tlog calls it
-	case "data":
-		level = "-"
-	}
-	tile, err := tlog.ParseTilePath(fmt.Sprintf("tile/%d/%s/%s", TileHeight, level, rest))
-	if err != nil || tile.L > 63 || !strings.HasPrefix(path, "tile/") {
-		return tlog.Tile{}, fmt.Errorf("evidence: %q is not the path of a tile; want tile/LEVEL/INDEX, such as tile/0/x001/234.p/56", path)
-	}
-	return tile, nil
-}
-
-// TileWithin reports whether a tree of this size has the tile, as wide as it is.
-func TileWithin(tile tlog.Tile, size int64) bool {
-	level := max(tile.L, 0) * TileHeight
-	if level > 56 {
-		return false
-	}
-	hashes := size >> level
-	full := hashes >> TileHeight
-	return tile.N < full || tile.N == full && int64(tile.W) <= hashes&(1<<TileHeight-1)
-}
-
-// EntryBundle is the content of a tile of entries: every leaf behind its length.
-func EntryBundle(leaves [][]byte) []byte {
-	var out []byte
-	for _, leaf := range leaves {
-		// A leaf has 149 bytes.
-		out = append(out, byte(len(leaf)>>8), byte(len(leaf)))
-		out = append(out, leaf...)
-	}
-	return slices.Clip(out)
 }

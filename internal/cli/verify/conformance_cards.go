@@ -39,7 +39,7 @@ type discoveryHop struct {
 type discoveryTrace struct {
 	ID         string            `json:"id"`
 	Agents     map[string]string `json:"agents"`
-	Events     []agentcard.Event `json:"events"`
+	Events     []event           `json:"events"`
 	Violations []violationAnswer `json:"violations"`
 }
 
@@ -222,7 +222,7 @@ func (t discoveryTrace) answer(cards map[string]agentcard.Card) (answered, error
 		agents[agent] = card
 	}
 	got := []violationAnswer{}
-	for _, v := range agentcard.CheckTrace(agents, t.Events) {
+	for _, v := range checkTrace(agents, t.Events) {
 		got = append(got, violationAnswer{v.Invariant, v.Event})
 	}
 	want, err := json.Marshal(t.Violations)

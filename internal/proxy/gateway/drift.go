@@ -25,14 +25,30 @@ const (
 // does not declare what the agent does in it.
 const codeUndeclared = "undeclared_behaviour"
 
-// driftVersion is the behaviour of answering in a version that no interface of
-// the card has.
-const driftVersion agentcard.Behaviour = "protocol_version"
+// behaviour is something that an agent was seen to do, by the feature that its card must
+// declare for it.
+type behaviour string
+
+const (
+	streams            behaviour = "streaming"           // it answered with a stream
+	streamsMessages    behaviour = "streaming_message"   // it streamed a Message with partial: true
+	registersPush      behaviour = "push_notifications"  // it took a registration for push notifications
+	servesExtendedCard behaviour = "extended_agent_card" // it answered GetExtendedAgentCard with a card
+	pauses             behaviour = "pause_resume"        // it said that a task is paused
+	// driftVersion is answering in a version that no interface of the card has.
+	driftVersion behaviour = "protocol_version"
+)
+
+// driftsVersion reports whether a card has no interface of the binding for a version whose
+// calls the agent answers (CARD-12). Binding "" is any.
+func driftsVersion(c agentcard.Card, binding string, v agentcard.Version) bool {
+	return !slices.ContainsFunc(c.Interfaces(), func(i agentcard.Interface) bool { return (binding == "" || i.Binding == binding) && i.Speaks(v) })
+}
 
 // driftError keeps an answer back.
 type driftError struct {
 	agent     string
-	behaviour agentcard.Behaviour
+	behaviour behaviour
 }
 
 func (e *driftError) Error() string {
@@ -41,11 +57,11 @@ func (e *driftError) Error() string {
 
 // drift notes something that the agent behind was seen to do, and returns a
 // *driftError where that is kept from the caller. Observe keeps nothing back.
-func (g *Gateway) drift(x *decided, did agentcard.Behaviour) error {
+func (g *Gateway) drift(x *decided, did behaviour) error {
 	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || x.MCP != nil {
 		return nil
 	}
-	if did != driftVersion && !agentcard.Drifts(x.view.contract, did) {
+	if did != driftVersion && x.view.contract.Supports(string(did)) {
 		return nil
 	}
 	if !slices.Contains(x.learned.drifted, string(did)) {
@@ -65,28 +81,28 @@ func (g *Gateway) behaved(x *decided, payload []byte, streamed bool) error {
 		return nil
 	}
 	var first error
-	note := func(did agentcard.Behaviour) {
+	note := func(did behaviour) {
 		if err := g.drift(x, did); err != nil && first == nil {
 			first = err
 		}
 	}
 	if streamed {
-		note(agentcard.Streams)
+		note(streams)
 	}
 	shown := a2a.BehaviourOf(payload)
 	if shown.Partial && streamed {
-		note(agentcard.StreamsMessages)
+		note(streamsMessages)
 	}
 	if shown.Paused {
-		note(agentcard.Pauses)
+		note(pauses)
 	}
 	if x.call.Push != nil {
-		note(agentcard.RegistersPush)
+		note(registersPush)
 	}
 	if x.asksForCard() {
-		note(agentcard.ServesExtendedCard)
+		note(servesExtendedCard)
 	}
-	if v, err := agentcard.HeaderVersion(x.call.Version); err == nil && x.asked() != "" && !x.call.Method.IsExtension() && agentcard.DriftsVersion(x.view.contract, x.call.Binding.String(), v) {
+	if v, err := agentcard.HeaderVersion(x.call.Version); err == nil && x.asked() != "" && !x.call.Method.IsExtension() && driftsVersion(x.view.contract, x.call.Binding.String(), v) {
 		note(driftVersion)
 	}
 	return first
@@ -98,25 +114,25 @@ func (g *Gateway) unserved(x *decided, code int64, refused bool) {
 	if !refused || x.call.Method.IsExtension() {
 		return
 	}
-	var of agentcard.Behaviour
+	var of behaviour
 	codes := []int64{a2a.CodeMethodNotFound}
 	switch {
 	case x.call.Push != nil && (code == a2a.CodePushNotSupported || !x.call.Method.IsMessage()):
-		of, codes = agentcard.RegistersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
+		of, codes = registersPush, append(codes, a2a.CodePushNotSupported, a2a.CodeUnsupported)
 	case x.call.Method.Streams():
 		// An agent answers CodeUnsupported also for a task that has ended.
-		if of = agentcard.Streams; x.call.Task == "" {
+		if of = streams; x.call.Task == "" {
 			codes = append(codes, a2a.CodeUnsupported)
 		}
 	case x.asksForCard():
-		of, codes = agentcard.ServesExtendedCard, append(codes, a2a.CodeUnsupported, a2a.CodeNoExtendedCard)
+		of, codes = servesExtendedCard, append(codes, a2a.CodeUnsupported, a2a.CodeNoExtendedCard)
 	case x.call.Method == a2a.SendMessage && code == a2a.CodeMethodNotFound && x.call.Task == "":
 		g.noInterface(x) // without this method there is no interface
 		return
 	default:
 		return
 	}
-	if slices.Contains(codes, code) && !agentcard.Drifts(x.view.contract, of) {
+	if slices.Contains(codes, code) && x.view.contract.Supports(string(of)) {
 		g.notServed(x, of)
 	}
 }
@@ -125,13 +141,13 @@ func (g *Gateway) unserved(x *decided, code int64, refused bool) {
 // Where JSON-RPC does not answer, the agent is away.
 func (g *Gateway) noInterface(x *decided) {
 	if b := x.call.Binding; x.Drift != DriftIgnore && x.view != nil && (b == a2a.HTTPJSON || b == a2a.GRPC) && len(x.view.card.Speaks(b)) > 0 {
-		g.notServed(x, agentcard.Behaviour("interface "+b.String()))
+		g.notServed(x, behaviour("interface "+b.String()))
 	}
 }
 
 // notServed notes something that the card declares and the agent does not serve.
-func (g *Gateway) notServed(x *decided, of agentcard.Behaviour) {
-	told := agentcard.NotServed(of)
+func (g *Gateway) notServed(x *decided, of behaviour) {
+	told := string(of) + ":not_served"
 	if x.Drift != DriftRecord && x.Drift != DriftBlock || x.view == nil || slices.Contains(x.learned.drifted, told) {
 		return
 	}

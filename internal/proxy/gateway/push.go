@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -23,7 +22,7 @@ const resolveTime = 5 * time.Second
 // wants them, nil where they may. It is asked of callers that may have them
 // posted at all: other callers cannot have names looked up.
 func (g *Gateway) pushable(x *decoded) *evidence.Reason {
-	if x.Drift == DriftBlock && x.mode != gate.Observe && agentcard.Drifts(x.view.contract, agentcard.RegistersPush) {
+	if x.Drift == DriftBlock && x.mode != gate.Observe && !x.view.contract.Supports(string(registersPush)) {
 		// Events would leave the agent directly, so that it is refused before.
 		return &evidence.Reason{Code: codeUndeclared, Message: "the agent's card does not declare push notifications"}
 	}

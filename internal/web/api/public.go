@@ -97,7 +97,7 @@ func (p *Public) Checkpoint(w http.ResponseWriter, r *http.Request) {
 
 // Tile serves a tile, which never changes.
 func (p *Public) Tile(w http.ResponseWriter, r *http.Request) {
-	tile, err := evidence.ParseTilePath(strings.TrimPrefix(r.URL.EscapedPath(), "/"))
+	tile, err := parseTilePath(strings.TrimPrefix(r.URL.EscapedPath(), "/"))
 	if err != nil {
 		problem(w, http.StatusNotFound, err.Error())
 		return
@@ -128,15 +128,15 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !evidence.TileWithin(tile, latest.Size) {
+	if !tileWithin(tile, latest.Size) {
 		return nil, status{http.StatusNotFound, fmt.Sprintf("a log of %d entries does not have this tile", latest.Size)}
 	}
 	if tile.L >= 0 {
 		return tlog.ReadTileData(tile, p.Log.Tree(ctx))
 	}
-	first := tile.N << evidence.TileHeight
+	first := tile.N << tileHeight
 	leaves, err := p.Log.Leaves(ctx, first, first+int64(tile.W))
-	return evidence.EntryBundle(leaves), err
+	return entryBundle(leaves), err
 }
 
 // Recorders serves the list of the recorders that may sign records of an agent (EXT-33).
