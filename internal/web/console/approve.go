@@ -112,6 +112,8 @@ func (k *Console) asks(q provider.Question) []asked {
 		}
 		out = append(out, one)
 	}
+	// What can do most comes first, wherever the agent put it.
+	slices.SortStableFunc(out, func(a, b asked) int { return b.rank() - a.rank() })
 	return out
 }
 

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -123,10 +122,8 @@ func (k *Console) lasts(q provider.Question) time.Duration {
 	return last
 }
 
-// wants are the capabilities in words: those that change something first.
+// wants are the capabilities in words.
 func wants(asks []asked) (s sentence) {
-	asks = slices.Clone(asks)
-	slices.SortStableFunc(asks, func(a, b asked) int { return b.rank() - a.rank() })
 	for i, a := range asks[:min(len(asks), maxSaid)] {
 		if i > 0 {
 			s.say("; ")
