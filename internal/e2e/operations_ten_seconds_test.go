@@ -25,7 +25,7 @@ agents:
   - id: harbour
     upstream: "http://127.0.0.1:9"
     agent_auth:
-      administrators: ["user:root"]
+      unknown_hosts: 0
       questions: 0
       capabilities:
         - {name: check_balance, description: See the balance of one account, sensitivity: read, input: {type: object, properties: {account_id: {type: string, title: account}}}}
@@ -39,7 +39,8 @@ agents:
               amount: {type: number, x-currency: currency}
               currency: {enum: [EUR, USD]}
               destination_account: {type: string, title: account}
-%s`, at, at, builtIn)
+identity: {dev: [{name: alice, token: session-of-alice}, {name: bob, token: session-of-bob}]}
+`, at, at)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -28,17 +28,22 @@ func money(fs []field, properties powerbox.Value) {
 	for i := range fs {
 		property, _ := properties.Get(fs[i].Name)
 		code := text(property, currencyKeyword)
-		if other := slices.IndexFunc(fs, func(f field) bool { return f.Name == code }); other >= 0 {
+		other := slices.IndexFunc(fs, func(f field) bool { return f.Name == code })
+		if other >= 0 {
 			code = fs[other].single()
 		}
 		if kind := text(property, "type"); kind != "number" && kind != "integer" {
 			continue
 		}
-		if currencyCode.MatchString(code) {
-			fs[i].Before = code + "\u00a0"
-			if sign, ok := signs[code]; ok {
-				fs[i].Before = sign
-			}
+		if !currencyCode.MatchString(code) {
+			continue
+		}
+		fs[i].Before = code + "\u00a0"
+		if sign, ok := signs[code]; ok {
+			fs[i].Before = sign
+		}
+		if other >= 0 && fs[i].held.Kind() != powerbox.KindNull {
+			fs[other].said = true
 		}
 	}
 }

@@ -26,6 +26,7 @@ type field struct {
 	Key     string   // of its inputs
 	Before  string   // an amount's currency, "" if the server does not know one
 	Wider   string   // what the agent has of it, where it asks for more
+	said    bool     // an amount says it already, as its currency
 	held    powerbox.Value
 	typed   url.Values // what the person had typed when an answer was refused
 }

@@ -162,6 +162,7 @@ func (a asked) limits() (out []string) {
 	var free []string
 	for _, f := range a.Fields {
 		switch {
+		case f.said:
 		case len(f.Limits) > 0:
 			if limited++; limited <= maxLimits {
 				out = append(out, clippedRunes(f.Title+" "+f.Words(), 2*maxQuoted))
