@@ -130,7 +130,7 @@ func TestATK47_PagesOfOthers(t *testing.T) {
 	t.Cleanup(evil.Close)
 	w := openBrowser(t)
 	w.login(b.url, "alice", at)
-	w.says("ATK-47", "An agent wants to act for you")
+	w.says("ATK-47", "New computer")
 	w.do(chromedp.Navigate(evil.URL + "/frame"))
 	tree, err := chromedp.Call(w.ctx, page.GetFrameTree, cdp.Empty{})
 	if err != nil || len(tree.FrameTree.ChildFrames) != 1 {
@@ -318,7 +318,7 @@ func TestATK50_CodesAreNotGuessed(t *testing.T) {
 	// A link with a code in it opens nothing and spends no guess.
 	alice := b.visitor("alice")
 	for range 12 {
-		if status, text := alice.get("/approve?code=1111-1111"); status != http.StatusOK || !strings.Contains(text, "Go on only if you started this agent yourself") {
+		if status, text := alice.get("/approve?code=1111-1111"); status != http.StatusOK || !strings.Contains(text, "Continue only if you started this agent yourself") {
 			t.Fatalf("ATK-50 a link: HTTP %d %s", status, text)
 		}
 	}
@@ -384,7 +384,7 @@ func TestATK48_Fatigue(t *testing.T) {
 	w.says("ATK-48", "2 requests", "List all accounts", "Follow the exchange rate")
 	w.shot("waiting")
 	w.do(chromedp.Navigate(b.url + alice.open(first)))
-	w.says("ATK-48", "An agent asks for more", "1 more open request", "What it has already", "See the balance of one account")
+	w.says("ATK-48", "Known computer", "1 more open request", "What it has already", "See the balance of one account")
 	w.press("button.deny", "#did-title")
 	for n := range 2 {
 		if status, answer := agent.ask("pretty please", "list_accounts"); status >= 300 {

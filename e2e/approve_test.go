@@ -20,7 +20,7 @@ func TestAAPA9_SubsetWithoutPasskey(t *testing.T) {
 	w.login(b.url, "alice", "/approve?code="+agent.code)
 	w.shot("code")
 	w.press(`form[action="/approve"] button`, "#answer")
-	w.says("AAP-A9", "An agent wants to act for you", "\u201cBudget helper\u201d", "new: nobody has approved it yet", "user:alice", "See the balance of one account", "only reads", "new for this agent",
+	w.says("AAP-A9", "New computer \u201cAlice's laptop\u201d: \u201cBudget helper\u201d wants: ", "new: nobody has approved it yet", "user:alice", "See the balance of one account", "only reads", "new for this agent",
 		"To show you what you spend each month")
 	w.do(chromedp.WaitReady(chromedp.CSS("button.deny:focus"))) // ATK-48: what the Enter key does
 	if got := w.js(`document.querySelectorAll("input[name=grant]:checked").length`); got != "0" {

@@ -82,7 +82,7 @@ func TestSEP9_ThePageOfARequest(t *testing.T) {
 		t.Errorf("SEP-9 the list of what waits does not have it:\n%s", home)
 	}
 	page, seen := v.page(id)
-	for _, want := range []string{"<blockquote>Summarize quarterly reports</blockquote>", "own words", "Read documents", "Q1 Financial Summary", "Q1 Sales Report", "only reads", "user:alice", "an agent that the operator has no name for", "data-focus"} {
+	for _, want := range []string{">Summarize quarterly reports</blockquote>", "own words", "Read documents", "Q1 Financial Summary", "Q1 Sales Report", "only reads", "user:alice", "an agent that the operator has no name for", "data-focus"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("SEP-9 the page does not say %q", want)
 		}
@@ -127,7 +127,7 @@ func TestATK47_APageIsNotPostedFromElsewhere(t *testing.T) {
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	v := w.atPage("alice")
 	page, seen := v.page(task.asked())
-	for _, want := range []string{"An agent wants to do this now", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures"} {
+	for _, want := range []string{"wants, now and once: ", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("AAP-A9 the page of a call does not say %q", want)
 		}

@@ -12,15 +12,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// homePage has the requests that wait for a person.
-type homePage struct {
-	Code    string
-	Agents  bool // whether agents show codes here
-	Waiting []waiting
-	Own     []deskEntry // the person's own requests
-	Review  []deskEntry // the requests that the person reviews
-}
-
 // waiting are the open requests of one agent.
 type waiting struct {
 	Agent, Name, Host string
@@ -28,25 +19,8 @@ type waiting struct {
 }
 
 type request struct {
-	ID      string
-	Asks    []asked
-	Expires time.Time
-}
-
-func (k *Console) home(v *visit) error {
-	who, err := k.person(v)
-	if err != nil {
-		return err
-	}
-	qs, err := k.config.Approvals.Questions(v.r.Context(), who)
-	if err != nil {
-		return err
-	}
-	page := homePage{Code: clipped(v.r.URL.Query().Get("code"), 20), Agents: len(k.config.Agents.Offered()) > 0, Waiting: k.byAgent(qs)}
-	if page.Own, page.Review, err = k.onDesk(v, who); err != nil {
-		return err
-	}
-	return k.show(v, "approvals", page)
+	ID   string
+	Asks []asked
 }
 
 // byAgent has the requests of one agent together: ten questions of one agent are
@@ -59,7 +33,7 @@ func (k *Console) byAgent(qs []provider.Question) []waiting {
 			out = append(out, waiting{Agent: q.Agent.ID, Name: q.Agent.Name, Host: q.Host.Name})
 			i = len(out) - 1
 		}
-		out[i].Requests = append(out[i].Requests, request{ID: q.Approval.ID, Asks: k.asks(q), Expires: q.Approval.Expires})
+		out[i].Requests = append(out[i].Requests, request{ID: q.Approval.ID, Asks: k.asks(q)})
 	}
 	return out
 }
@@ -70,6 +44,9 @@ func (k *Console) byCode(v *visit) error {
 	who, err := k.person(v)
 	if err != nil {
 		return err
+	}
+	if v.r.PostFormValue("answer") == "deny" {
+		return k.denyChosen(v, who)
 	}
 	q, err := k.config.Approvals.ByCode(v.r.Context(), who, v.r.PostFormValue("code"))
 	if err != nil {
@@ -98,8 +75,14 @@ type asked struct {
 	Theirs            []string // limits that the agent names and the server does not know
 	Broad             bool     // risky, and not held to anything that the server knows
 	Status            agentauth.Status
-	Gone              bool // not offered any more, or nothing of it
+	Gone              bool      // not offered any more, or nothing of it
+	Uses              int       // how often it can be used, 0 for no bound
+	Wider             string    // the limits that are wider than those of what the agent has
+	Until             time.Time // of a grant in force
 }
+
+// Told is the capability as the button says it.
+func (a asked) Told() string { return told(a.Says) }
 
 func (k *Console) asks(q provider.Question) []asked {
 	out := make([]asked, 0, len(q.Grants))
@@ -109,6 +92,11 @@ func (k *Console) asks(q provider.Question) []asked {
 		if c != nil {
 			one.Says, one.Sensitivity = c.Description, c.Sensitivity
 			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
+			one.Uses = c.Budgets.Uses
+		}
+		one.Wider = wider(one.Fields, g, q.Held, c)
+		if one.Until = q.Agent.Created.Add(q.Agent.Clocks.Absolute); !g.Expires.IsZero() && g.Expires.Before(one.Until) {
+			one.Until = g.Expires
 		}
 		one.Broad = one.Risky && !slices.ContainsFunc(one.Fields, func(f field) bool { return len(f.Limits) > 0 })
 		for _, h := range q.Held {
@@ -124,6 +112,8 @@ func (k *Console) asks(q provider.Question) []asked {
 		}
 		out = append(out, one)
 	}
+	// What can do most comes first, wherever the agent put it.
+	slices.SortStableFunc(out, func(a, b asked) int { return b.rank() - a.rank() })
 	return out
 }
 
@@ -153,28 +143,29 @@ type ending struct {
 // questionPage is one request.
 type questionPage struct {
 	Question                  provider.Question
-	Who                       string // the agent's user, or who would become it
+	Says                      sentence
+	Odd                       []string // warnings, which stand below the sentence
+	Who                       string   // the agent's user, or who would become it
 	Asks                      []asked
 	Held                      []heldGrant
 	Others                    []request // open requests of the same agent
-	Seen                      string
-	Over                      string // why it ended without an answer
+	Over                      string    // why it ended without an answer
 	Open, Fresh               bool
 	Passkeys, HasPasskey      bool
 	NeedsPasskey              bool
+	MayRevoke                 bool
 	Entails                   []string  // the defaults that agents of the host then have unasked and that change something, in words
 	Ends                      time.Time // of the agent
 	Idle                      string    // how long it lives without a request
 	Endings                   []ending
 	HostKnown, HostKeysServed bool
 	HostKeys                  string // host name that serves the host's keys, "" for an inline key
-	Lookalike                 string
-	Here                      bool // it was asked from where the visitor is
-	Times                     int  // how often the person refused this agent something
+	Here                      bool   // it was asked from where the visitor is
 	Kind                      string
 	History                   []provider.Action // of an agent that the person is asked to take over
 	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
 	ClaimedMore               int               // how many there are besides
+	typed
 }
 
 // located compares where it was asked from with where the visitor is. If a proxy may stand
@@ -221,10 +212,13 @@ func (k *Console) question(v *visit) error {
 func (k *Console) questionPage(v *visit, who provider.Person, q provider.Question) (questionPage, error) {
 	now := k.config.Now()
 	page := questionPage{
-		Question: q, Who: q.Host.User, Asks: k.asks(q), Seen: k.config.Approvals.Digest(q), Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Question: q, Who: q.Host.User, Asks: k.asks(q), typed: typed{Seen: k.config.Approvals.Digest(q)}, Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(q.Agent.Clocks.Session),
-		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Lookalike: lookalike(q, k.config.Name), Times: len(q.Denied), Kind: string(q.Approval.Kind),
+		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Kind: string(q.Approval.Kind),
+		MayRevoke: q.Host.User == who.Principal || k.config.People.Administrator(who.Principal),
 	}
+	page.Says = k.says(q, page.Asks)
+	page.Odd = k.odd(q, page.Asks)
 	page.located(peer.Of(v.r).Shown())
 	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
 		page.Who = who.Principal
@@ -364,8 +358,35 @@ func (k *Console) answerChallenge(v *visit) error {
 
 func (k *Console) answer(v *visit) error {
 	if k.atDesk(v.r.PathValue("id")) {
-		return k.deskAnswer(v)
+		return k.inPlace(v, k.deskAnswer(v), k.deskAgain)
 	}
+	return k.inPlace(v, k.agentAnswer(v), k.questionAgain)
+}
+
+// questionAgain shows a question again, with a problem at its form.
+func (k *Console) questionAgain(v *visit, status int, problem string) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	q, err := k.config.Approvals.Question(v.r.Context(), who, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	page, err := k.questionPage(v, who, q)
+	if err != nil {
+		return err
+	}
+	page.again(problem, v.r.PostForm)
+	for i := range page.Asks {
+		for n := range page.Asks[i].Fields {
+			page.Asks[i].Fields[n].typed = page.form
+		}
+	}
+	return k.showStatus(v, status, "question", page)
+}
+
+func (k *Console) agentAnswer(v *visit) error {
 	who, q, answer, err := k.answering(v)
 	if err != nil {
 		return err

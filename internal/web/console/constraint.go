@@ -15,6 +15,7 @@ import (
 // field is one argument of a capability, as a person can hold it to less.
 type field struct {
 	Name    string
+	Title   string   // the server's name of it for people
 	Says    string   // the server's description of it
 	Limits  []string // in words; none for any value
 	Number  bool     // it takes bounds
@@ -23,6 +24,25 @@ type field struct {
 	Choices []string // that are in force, as JSON
 	Text    bool     // it can be held to one text
 	Key     string   // of its inputs
+	Before  string   // an amount's currency, "" if the server does not know one
+	Wider   string   // what the agent has of it, where it asks for more
+	said    bool     // an amount says it already, as its currency
+	held    powerbox.Value
+	typed   url.Values // what the person had typed when an answer was refused
+}
+
+// Typed is what an input of the field shows: what the person typed, or else what is in
+// force.
+func (f field) Typed(side string) string {
+	if f.typed.Has(side + "." + f.Key) {
+		return f.typed.Get(side + "." + f.Key)
+	}
+	return map[string]string{"max": f.Max, "min": f.Min}[side]
+}
+
+// Left reports whether a value is still among those that the person would allow.
+func (f field) Left(choice string) bool {
+	return f.typed == nil || slices.Contains(f.typed["in."+f.Key], choice)
 }
 
 // fields are the arguments of a grant's capability that the server declares: in the
@@ -38,24 +58,14 @@ func fields(g provider.Grant, c *provider.Capability) []field {
 	at := func(name string) *field {
 		i := slices.IndexFunc(out, func(f field) bool { return f.Name == name })
 		if i < 0 {
-			out = append(out, field{Name: name, Key: g.ID + "." + name})
+			out = append(out, field{Name: name, Title: named(name), Key: g.ID + "." + name})
 			i = len(out) - 1
 		}
 		return &out[i]
 	}
 	properties, _ := schema.Members()
 	for _, p := range properties {
-		f := at(p.Name)
-		f.Says = text(p.Value, "description")
-		switch enum, _ := p.Value.Get("enum"); {
-		case enum.Kind() == powerbox.KindList:
-			values, _ := enum.Elements()
-			f.Choices = written(values)
-		case text(p.Value, "type") == "number", text(p.Value, "type") == "integer":
-			f.Number = true
-		case text(p.Value, "type") == "string":
-			f.Text = true
-		}
+		at(p.Name).declared(p.Value)
 	}
 	if c != nil {
 		for _, f := range c.Constraints.Fields() {
@@ -68,7 +78,28 @@ func fields(g provider.Grant, c *provider.Capability) []field {
 			at(m.Name).limit(m.Value)
 		}
 	}
+	money(out, schema)
+	for i := range out {
+		out[i].spell()
+	}
 	return out
+}
+
+// declared reads what a schema says of an argument.
+func (f *field) declared(property powerbox.Value) {
+	f.Says = text(property, "description")
+	if title := text(property, "title"); title != "" {
+		f.Title = visible(title)
+	}
+	switch enum, _ := property.Get("enum"); {
+	case enum.Kind() == powerbox.KindList:
+		values, _ := enum.Elements()
+		f.Choices = written(values)
+	case text(property, "type") == "number", text(property, "type") == "integer":
+		f.Number = true
+	case text(property, "type") == "string":
+		f.Text = true
+	}
 }
 
 // How much of an agent's own words is shown.
@@ -110,9 +141,9 @@ func words(s string) string {
 
 // limit has a field held to a constraint as it is on the wire.
 func (f *field) limit(v powerbox.Value) {
+	f.held = v
 	operators, ok := v.Members()
 	if !ok {
-		f.Limits = append(f.Limits, "exactly "+v.String())
 		f.Number, f.Text, f.Choices = false, false, nil
 		return
 	}
@@ -120,17 +151,64 @@ func (f *field) limit(v powerbox.Value) {
 		switch values, _ := op.Value.Elements(); op.Name {
 		case "max":
 			f.Max, f.Number = op.Value.String(), true
-			f.Limits = append(f.Limits, "at most "+op.Value.String())
 		case "min":
 			f.Min, f.Number = op.Value.String(), true
-			f.Limits = append(f.Limits, "at least "+op.Value.String())
 		case "in":
 			f.Choices, f.Text, f.Number = written(values), false, false
-			f.Limits = append(f.Limits, "one of "+strings.Join(f.Choices, ", "))
-		case "not_in":
-			f.Limits = append(f.Limits, "none of "+strings.Join(written(values), ", "))
+		case "eq":
+			f.Number, f.Text, f.Choices = false, false, nil
 		}
 	}
+}
+
+// spell writes what a field is held to, as people read it.
+func (f *field) spell() {
+	operators, ok := f.held.Members()
+	if !ok {
+		if f.held.Kind() != powerbox.KindNull {
+			f.Limits = append(f.Limits, "exactly "+f.amount(f.held.String()))
+		}
+		return
+	}
+	for _, op := range operators {
+		switch values, _ := op.Value.Elements(); op.Name {
+		case "max":
+			f.Limits = append(f.Limits, "at most "+f.amount(op.Value.String()))
+		case "min":
+			f.Limits = append(f.Limits, "at least "+f.amount(op.Value.String()))
+		case "in":
+			f.Limits = append(f.Limits, []string{"only ", "one of "}[min(1, max(0, len(values)-1))]+f.listed(values))
+		case "not_in":
+			f.Limits = append(f.Limits, "none of "+f.listed(values))
+		case "eq":
+			f.Limits = append(f.Limits, "exactly "+f.amount(op.Value.String()))
+		}
+	}
+}
+
+// listed writes values, with amounts as such.
+func (f *field) listed(values []powerbox.Value) string {
+	out := written(values)
+	for i := range out {
+		out[i] = f.amount(out[i])
+	}
+	return strings.Join(out, ", ")
+}
+
+// single is the one text that a field is held to, "" for none.
+func (f *field) single() string {
+	one := f.held
+	if in, _ := f.held.Get("in"); in.Kind() == powerbox.KindList {
+		one = in
+	}
+	if values, ok := one.Elements(); ok && len(values) == 1 {
+		one = values[0]
+	}
+	if one.Kind() == powerbox.KindNull && len(f.Choices) == 1 {
+		one, _ = powerbox.ParseValue([]byte(f.Choices[0]))
+	}
+	s, _ := one.Text()
+	return s
 }
 
 // Words says what a field is held to.
@@ -140,6 +218,9 @@ func (f field) Words() string {
 	}
 	return visible(strings.Join(f.Limits, ", "))
 }
+
+// Short is [field.Words], cut for one line; the table of limits has the whole.
+func (f field) Short() string { return clippedRunes(f.Words(), maxTheirsText) }
 
 func written(values []powerbox.Value) []string {
 	out := make([]string, len(values))

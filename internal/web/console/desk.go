@@ -21,30 +21,25 @@ func (k *Console) atDesk(id string) bool {
 	return k.config.Desk != nil && strings.HasPrefix(id, deskPrefix)
 }
 
-// deskEntry is one question in a list.
-type deskEntry struct {
-	ID, Says, By, For string
-	Risky             bool
-	Expires           time.Time
-}
-
 // deskPage is one question.
 type deskPage struct {
 	Question          approval.Question
+	Says              sentence
+	Odd               []string // warnings, which stand below the sentence
+	Does              string   // what the approval of a call does
 	Asks              []deskAsk
 	By                string // the caller, by the operator's name or by its holder id
 	Named             bool   // By is the operator's
 	State             string
 	Open, Fresh, Mine bool
-	Seen              string
 	Risky             bool
 	Passkeys          bool
 	HasPasskey        bool
 	Endings           []ending
 	People            []string // who is asked, in words
 	Given             []approval.Given
-	Mark              string // a warning about a suspicious name
 	Revocable         bool
+	typed
 }
 
 // deskAsk is one thing that is asked for.
@@ -57,28 +52,14 @@ type deskAsk struct {
 	Over       bool // it would have ended by now
 	Operations []choice
 	Resources  []choice
-	Arguments  []issuer.Argument
+	Arguments  []shownArgument
+	Ends       time.Time // of what was approved, zero for a call
 }
 
 // choice is one thing that a person can leave out.
 type choice struct {
 	Value, Says string
 	Write, Left bool // Left: not left out by an earlier reviewer
-}
-
-// onDesk are the two queues of a person.
-func (k *Console) onDesk(v *visit, who provider.Person) (own, review []deskEntry, err error) {
-	if k.config.Desk == nil {
-		return nil, nil, nil
-	}
-	mine, others, err := k.config.Desk.Questions(v.r.Context(), who)
-	list := func(qs []approval.Question) (out []deskEntry) {
-		for _, q := range qs {
-			out = append(out, deskEntry{q.ID, inShort(q), cmp.Or(q.Requester, q.Holder), q.Principal, q.Writes(), q.Expires})
-		}
-		return out
-	}
-	return list(mine), list(others), err
 }
 
 // inShort says in a line what the question asks for.
@@ -109,10 +90,36 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 	if err != nil {
 		return err
 	}
+	page, err := k.deskPage(v, who, q)
+	if err != nil {
+		return err
+	}
+	return k.show(v, "desk", page)
+}
+
+// deskAgain shows a question again, with a problem at its form.
+func (k *Console) deskAgain(v *visit, status int, problem string) error {
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	q, err := k.config.Desk.Question(v.r.Context(), who, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	page, err := k.deskPage(v, who, q)
+	if err != nil {
+		return err
+	}
+	page.again(problem, v.r.PostForm)
+	return k.showStatus(v, status, "desk", page)
+}
+
+func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (deskPage, error) {
 	now := k.config.Now()
 	page := deskPage{
-		Question: q, By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
-		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, Seen: approval.Digest(q), Risky: q.Writes(), Given: q.Answers, Mark: deskMark(q),
+		Question: q, Says: deskSays(q, now), By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, typed: typed{Seen: approval.Digest(q)}, Risky: q.Writes(), Given: q.Answers,
 	}
 	for i, m := range q.Matters {
 		page.Asks = append(page.Asks, deskAskOf(q, i, m, now))
@@ -120,13 +127,19 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 	for _, n := range q.Needs {
 		page.People = append(page.People, needInWords(n))
 	}
+	if q.Kind == approval.ForCall {
+		page.Does = callDoes(q)
+	}
 	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
-		return err
+		return page, err
 	}
 	page.HasPasskey = len(keys) > 0
+	if page.Odd, err = k.deskOdd(v.r.Context(), who, q); err != nil {
+		return page, err
+	}
 	if page.Revocable, err = k.config.Desk.Revocable(v.r.Context(), who, q); err != nil {
-		return err
+		return page, err
 	}
 	if q.Kind == approval.ForCapability {
 		for _, e := range []ending{{"5 minutes", now.Add(5 * time.Minute)}, {"15 minutes", now.Add(15 * time.Minute)}} {
@@ -136,11 +149,31 @@ func (k *Console) deskQuestion(v *visit, id string) error {
 			}
 		}
 	}
-	return k.show(v, "desk", page)
+	return page, nil
+}
+
+// callDoes says on the button what the approval of a call does: the operations, and the
+// argument that decides most.
+func callDoes(q approval.Question) string {
+	var parts []string
+	for _, m := range q.Matters {
+		for _, op := range m.Operations {
+			parts = append(parts, visible(op.Name))
+		}
+	}
+	does := clippedRunes(strings.Join(parts, ", "), maxQuoted)
+	if len(q.Matters) == 1 {
+		for i, a := range ordered(q.Matters[0].Arguments) {
+			if i < 2 && importance(a) < len(firstNames) {
+				does += ", " + clippedRunes(words(named(a.Name)), maxQuoted) + " " + readable(a.Value, maxQuoted)
+			}
+		}
+	}
+	return does + ", once"
 }
 
 func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskAsk {
-	a := deskAsk{Over: q.Open(now) && approval.Ended(m, now), Key: strconv.Itoa(i), Says: cmp.Or(m.Says, m.Grant), Grant: m.Grant, Legacy: m.Legacy, Arguments: m.Arguments}
+	a := deskAsk{Over: q.Open(now) && approval.Ended(m, now), Key: strconv.Itoa(i), Says: cmp.Or(m.Says, m.Grant), Grant: m.Grant, Legacy: m.Legacy, Arguments: shownArguments(m.Arguments), Ends: m.Until}
 	left := func(of map[string][]string, name string) bool {
 		some, narrowed := of[m.Grant]
 		return !narrowed || slices.Contains(some, name)

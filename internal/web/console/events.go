@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,9 +103,12 @@ func (k *Console) waitingFor(v *visit, who provider.Person) ([]string, error) {
 	for i, q := range qs {
 		ids[i] = q.Approval.ID
 	}
-	own, review, err := k.onDesk(v, who)
-	for _, e := range append(own, review...) {
-		ids = append(ids, e.ID)
+	if k.config.Desk == nil {
+		return ids, nil
+	}
+	own, review, err := k.config.Desk.Questions(v.r.Context(), who)
+	for _, q := range slices.Concat(own, review) {
+		ids = append(ids, q.ID)
 	}
 	return ids, err
 }

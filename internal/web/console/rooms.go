@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -187,8 +188,9 @@ func (k *Console) revokeGrant(v *visit) error {
 	if _, err := k.config.Agents.RevokeGrantAs(v.r.Context(), who, v.r.PathValue("agent"), v.r.PathValue("grant")); err != nil {
 		return err
 	}
-	if v.r.PostFormValue("back") == "/approved" {
-		return v.see("/approved")
+	back := v.r.PostFormValue("back")
+	if question, ok := strings.CutPrefix(back, "/approve/"); ok && !strings.ContainsAny(question, "/?#\\") || back == "/approved" {
+		return v.see(back)
 	}
 	return v.see("/hosts")
 }

@@ -1,4 +1,5 @@
-// Passkeys, the live list and local times. Reading and denying do without.
+// Passkeys, the live list, local times, and what the Approve button says. Reading and
+// denying do without.
 "use strict";
 
 function says(form, text) {
@@ -84,9 +85,23 @@ function localTimes(root) {
   for (const one of root.querySelectorAll("option[data-says]")) {
     one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], zoned);
   }
-  for (const one of root.querySelectorAll("time[datetime]")) {
+  for (const one of root.querySelectorAll("time[datetime]:not([data-left])")) {
     one.title = one.textContent;
     one.textContent = new Date(one.dateTime).toLocaleString([], zoned);
+  }
+}
+
+// left counts down to the ends of requests.
+function left() {
+  for (const one of document.querySelectorAll("time[data-left]")) {
+    const end = new Date(one.dateTime), seconds = Math.floor((end - Date.now()) / 1000);
+    one.title = end.toLocaleString([], zoned);
+    one.classList.toggle("soon", seconds < 120);
+    const two = (n) => String(n).padStart(2, "0");
+    if (seconds <= 0) one.textContent = "its time is over";
+    else if (seconds < 3600) one.textContent = "within " + Math.floor(seconds / 60) + ":" + two(seconds % 60) + " min";
+    else if (seconds < 172800) one.textContent = "within " + Math.floor(seconds / 3600) + " h " + two(Math.floor(seconds / 60) % 60) + " min";
+    else one.textContent = "within " + Math.floor(seconds / 86400) + " days";
   }
 }
 
@@ -104,8 +119,16 @@ function news() {
     if (!now) return location.reload(); // nobody is logged in any more
     if (now.innerHTML === shown) return;
     shown = now.innerHTML;
+    const ticked = new Set([...live.querySelectorAll("input[name=deny]:checked")].map((one) => one.value));
+    const at = live.contains(document.activeElement) && document.activeElement.getAttribute("href");
     live.replaceChildren(...now.childNodes);
+    for (const one of live.querySelectorAll("input[name=deny]")) one.checked = ticked.has(one.value);
+    if (at) [...live.querySelectorAll("a")].find((one) => one.getAttribute("href") === at)?.focus({ preventScroll: true });
+    document.title = page.response.title;
+    const total = document.querySelector("#total"), fresh = page.response.querySelector("#total");
+    if (total && fresh) total.textContent = fresh.textContent;
     localTimes(live);
+    left();
   };
   page.open("GET", location.href);
   page.send();
@@ -118,6 +141,70 @@ if (live) {
   addEventListener("pagehide", () => source.close());
 }
 localTimes(document);
+left();
+if (document.querySelector("time[data-left]")) setInterval(left, 1000);
+
+// tells writes on the button what its answer gives, as the form stands now.
+function tells(form) {
+  const button = form.querySelector("button[data-tells]");
+  if (!button) return;
+  button.dataset.plain ??= button.textContent;
+  const all = [...form.querySelectorAll(".ask")].filter((ask) => ask.querySelector(".pick input"));
+  const chosen = all.filter((ask) => ask.querySelector(".pick input:checked"));
+  const until = form.querySelector("select[name=until] option:checked")?.dataset.short;
+  if (!chosen.length) {
+    button.textContent = button.dataset.plain;
+    return;
+  }
+  const parts = all.length > 1 ? [chosen.length + " of " + all.length] : [];
+  if (chosen.length === 1) parts.push(...gives(chosen[0]));
+  if (until) parts.push(until);
+  button.textContent = "Approve: " + parts.join(", ");
+}
+
+// gives is one capability with its limits.
+function gives(ask) {
+  const parts = [];
+  for (const one of ask.querySelectorAll("input[data-side]")) {
+    if (one.value.trim()) parts.push(one.dataset.of + " " + one.dataset.side + " " + amount(one.value.trim(), one.dataset.before));
+  }
+  const operations = [...ask.querySelectorAll(".pick input[name^='op.']:checked")].map((one) => one.value);
+  const uses = ask.querySelector(".pick input").dataset.uses;
+  if (operations.length) parts.unshift(operations.join(" and "));
+  else if (!parts.length || parts.join(", ").length > 80) parts.splice(0, parts.length, ask.dataset.says);
+  const offered = ask.querySelectorAll("input[data-of]:not([data-side])"), taken = [...offered].filter((one) => one.checked);
+  if (taken.length < offered.length) parts.push(taken.length + " of " + offered.length + " values");
+  if (uses) parts.push(uses === "1" ? "once" : uses + " times");
+  return parts;
+}
+
+// amount writes money as the server does; any other number stays as it was typed.
+function amount(number, before) {
+  if (!before || !/^[0-9]+(\.[0-9]+)?$/.test(number)) return number;
+  const [whole, part] = number.split(".");
+  return before + whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : "." + part.padEnd(2, "0"));
+}
+
+for (const form of document.querySelectorAll("#answer")) {
+  form.addEventListener("input", () => tells(form));
+  tells(form);
+}
+
+// Keys of the list: they move, open and choose. None approves or denies.
+const keys = document.querySelector("#keys");
+document.querySelector(".keys-hint")?.removeAttribute("hidden");
+document.addEventListener("keydown", (event) => {
+  if (!keys || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea, dialog")) return;
+  const links = [...document.querySelectorAll(".waits a")];
+  const at = links.findIndex((one) => one.closest(".waits").contains(document.activeElement));
+  if (event.key === "?") keys.showModal();
+  else if (event.key === "j") links[Math.min(at + 1, links.length - 1)]?.focus();
+  else if (event.key === "k") links[Math.max(at - 1, 0)]?.focus();
+  else if (event.key === "x" && at >= 0) links[at].closest(".waits").querySelector("input").click();
+  else if (event.key === "Enter" && at >= 0 && event.target.type === "checkbox") links[at].click();
+  else return;
+  event.preventDefault();
+});
 // The answer that gives nothing has the focus, and the page stays at its top.
 const first = document.querySelector("[data-focus]");
 if (first) first.focus({ preventScroll: true });

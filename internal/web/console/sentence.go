@@ -1,0 +1,250 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+)
+
+// span is a part of a sentence: the server's own words, or somebody else's, which stand
+// between quotation marks and can end neither those nor the line.
+type span struct {
+	Text   string
+	Theirs bool
+}
+
+// sentence says in one line what an agent wants.
+type sentence []span
+
+// String is the sentence as text.
+func (s sentence) String() string {
+	var b strings.Builder
+	for _, one := range s {
+		b.WriteString(one.Text)
+	}
+	return b.String()
+}
+
+func (s *sentence) say(text string) { *s = append(*s, span{Text: text}) }
+
+// quote adds foreign words, which are cut.
+func (s *sentence) quote(text string) { *s = append(*s, span{quoted(text, maxQuoted), true}) }
+
+// How much of foreign words, and of limits, a sentence has. The rest stands below it.
+const (
+	maxQuoted = 48
+	maxLimits = 3
+	maxOpen   = 2 // arguments that are open, of what changes something
+	maxSaid   = 2 // capabilities
+)
+
+// quoted puts foreign words between quotation marks, at most so many characters of them.
+func quoted(text string, longest int) string {
+	return "\u201c" + words(agentauth.Plain(text, longest)) + "\u201d"
+}
+
+// told is an operator's description as it stands in a sentence.
+func told(description string) string { return strings.TrimRight(visible(description), ". ") }
+
+// upTo says how long something lasts at most, as people do.
+func upTo(d time.Duration) string {
+	for _, unit := range []struct {
+		of   time.Duration
+		from time.Duration
+		name string
+	}{{24 * time.Hour, 48 * time.Hour, "day"}, {time.Hour, 2 * time.Hour, "hour"}, {time.Minute, 0, "minute"}} {
+		if d < unit.from {
+			continue
+		}
+		n := max(1, int((d+unit.of-1)/unit.of))
+		if n == 1 {
+			return "1 " + unit.name
+		}
+		return fmt.Sprintf("%d %ss", n, unit.name)
+	}
+	return "0 minutes"
+}
+
+// says words the question of an agent.
+func (k *Console) says(q provider.Question, asks []asked) (s sentence) {
+	computer := "Known computer"
+	if q.Host.Status != agentauth.Active {
+		computer = "New computer"
+	}
+	s.say(computer)
+	if q.Host.Name != "" {
+		s.say(" ")
+		s.quote(q.Host.Name)
+	}
+	s.say(": ")
+	s.quote(q.Agent.Name)
+	switch {
+	case q.Approval.Kind == provider.ForClaim:
+		s.say(", which acted on its own, would become yours, with this computer")
+		return s
+	case len(asks) == 0:
+		s.say(" wants to be let in, without any capability")
+		return s
+	case q.Approval.Kind == provider.ForReactivation:
+		s.say(" wants to act again: ")
+	default:
+		s.say(" wants: ")
+	}
+	s = append(s, wants(asks)...)
+	if d := k.lasts(q); d > 0 {
+		s.say(", for up to " + upTo(d))
+	}
+	return s
+}
+
+// lasts is how long the requested grants last at most.
+func (k *Console) lasts(q provider.Question) time.Duration {
+	now := k.config.Now()
+	end := q.Agent.Created.Add(q.Agent.Clocks.Absolute)
+	var last time.Duration
+	for _, g := range q.Grants {
+		until := end
+		if !g.Expires.IsZero() && g.Expires.Before(end) {
+			until = g.Expires
+		}
+		d := until.Sub(now)
+		if c := k.config.Approvals.Capability(g.Capability); c != nil && c.Lifetime > 0 {
+			d = min(d, c.Lifetime)
+		}
+		last = max(last, d)
+	}
+	return last
+}
+
+// wants are the capabilities in words.
+func wants(asks []asked) (s sentence) {
+	for i, a := range asks[:min(len(asks), maxSaid)] {
+		if i > 0 {
+			s.say("; ")
+		}
+		s.say(told(cmp.Or(a.Says, a.Name)))
+		for _, part := range a.limits() {
+			s.say(", " + part)
+		}
+		if a.Uses == 1 {
+			s.say(", once")
+		} else if a.Uses > 1 {
+			s.say(fmt.Sprintf(", %d times", a.Uses))
+		}
+	}
+	if n := len(asks) - maxSaid; n > 0 {
+		s.say(fmt.Sprintf("; and %d more", n))
+	}
+	return s
+}
+
+// rank orders capabilities by what they can do.
+func (a asked) rank() int {
+	switch {
+	case a.High:
+		return 2
+	case a.Risky:
+		return 1
+	}
+	return 0
+}
+
+// limits are what holds a capability, in words, and what is open of one that changes
+// something. The server enforces each of them.
+func (a asked) limits() (out []string) {
+	limited, open := 0, 0
+	var free []string
+	for _, f := range a.Fields {
+		switch {
+		case f.said:
+		case len(f.Limits) > 0:
+			if limited++; limited <= maxLimits {
+				out = append(out, clippedRunes(f.Title+" "+f.Words(), 2*maxQuoted))
+			}
+		case a.Risky:
+			if open++; open <= maxOpen {
+				free = append(free, "any "+f.Title)
+			}
+		}
+	}
+	if n := limited - maxLimits; n > 0 {
+		out = append(out, fmt.Sprintf("%d more limits", n))
+	}
+	out = append(out, free...)
+	if n := open - maxOpen; n > 0 {
+		out = append(out, fmt.Sprintf("%d more with any value", n))
+	}
+	if len(out) == 0 && a.Risky {
+		return []string{"with any values"}
+	}
+	return out
+}
+
+// clippedRunes cuts a text, and shows that it was cut.
+func clippedRunes(s string, longest int) string {
+	if r := []rune(s); len(r) > longest {
+		return string(r[:longest-1]) + "\u2026"
+	}
+	return s
+}
+
+// deskSays words a question of the desk. Who calls is what was verified: the operator's
+// name, or none.
+func deskSays(q approval.Question, now time.Time) (s sentence) {
+	if q.Requester != "" {
+		s.say(visible(q.Requester))
+	} else {
+		s.say("An agent without a name")
+	}
+	call := q.Kind == approval.ForCall
+	s.say(" wants")
+	if call {
+		s.say(", now and once")
+	}
+	s.say(": ")
+	for i, m := range q.Matters[:min(len(q.Matters), maxSaid)] {
+		if i > 0 {
+			s.say("; ")
+		}
+		s = append(s, matterSays(m)...)
+	}
+	if n := len(q.Matters) - maxSaid; n > 0 {
+		s.say(fmt.Sprintf("; and %d more", n))
+	}
+	if !call && q.Until.After(now) {
+		s.say(", for up to " + upTo(q.Until.Sub(now)))
+	}
+	return s
+}
+
+// matterSays words one matter: the arguments of a call, recipient and amount first, are
+// the agent's, and quoted.
+func matterSays(m issuer.Matter) (s sentence) {
+	var names []string
+	for _, op := range m.Operations {
+		names = append(names, visible(op.Name))
+	}
+	s.say(told(cmp.Or(m.Says, m.Grant)) + " (" + strings.Join(names, ", ") + ")")
+	for i, r := range m.Resources[:min(len(m.Resources), maxSaid)] {
+		s.say([]string{" on ", ", "}[min(i, 1)])
+		s.quote(cmp.Or(r.Name, r.ID))
+	}
+	if n := len(m.Resources) - maxSaid; n > 0 {
+		s.say(fmt.Sprintf(" and %d more", n))
+	}
+	arguments := ordered(m.Arguments)
+	for _, a := range arguments[:min(len(arguments), maxLimits)] {
+		s.say(", " + clippedRunes(words(named(a.Name)), maxQuoted) + " ")
+		s = append(s, span{readable(a.Value, maxQuoted), true})
+	}
+	if n := len(arguments) - maxLimits; n > 0 {
+		s.say(fmt.Sprintf(", %d more", n))
+	}
+	return s
+}
