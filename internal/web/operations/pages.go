@@ -51,6 +51,9 @@ type Visit struct {
 	// enough for those that only take away.
 	Signs bool
 	API   API
+	// Still reports whether the person is logged in, and an operator, until now: an answer
+	// that lasts asks again.
+	Still func() bool
 }
 
 // Answer is the answer to a visit: a page, another place, or something written by Write.
@@ -83,14 +86,18 @@ const Path = "/admin"
 func Links() []Link {
 	return []Link{
 		{Path, "Home"},
+		{livePath, "Live"},
+		{evidencePath, "Evidence"},
 	}
 }
 
 // Routes are the pages and the changes.
 func (p *Pages) Routes() []Route {
-	return []Route{
+	return append([]Route{
 		{Pattern: "GET " + Path, Serve: p.home},
-	}
+		{Pattern: "GET " + livePath, Serve: p.live},
+		{Pattern: "GET " + livePath + "/events", Serve: p.liveEvents},
+	}, p.evidenceRoutes()...)
 }
 
 // Visit begins a visit.
