@@ -715,7 +715,7 @@ function notAllowed(k, r) {
 // what was looked at, and what that proves. verifyRecord is the judge; it demands the cosignatures, too.
 export async function* recordSteps(stored, proof, trust) {
   const r = await readRecord(isText(stored) ? utf8(stored) : stored);
-  yield { holds: r.real === r.hash, says: `The record hashes to ${r.real}${r.real === r.hash ? ', as it states.' : `, but states ${r.hash}.`}`, proves: 'No byte of it was changed.' };
+  yield { holds: r.real === r.hash, says: `The record hashes to ${r.real}${r.real === r.hash ? ', as it states.' : `, but states ${r.hash}.`}`, proves: 'The hash stands for every byte of it.' };
   const k = trust.keys.get(r.keyID);
   if (!k) yield { holds: false, says: `The record is signed with key ${r.keyID}, which the trust file does not have.`, proves: '' };
   else if (trust.batches && r.batched && !r.signature.length) yield { holds: true, says: 'The record has no signature of its own.', proves: 'The trust file lets a later record of its chain sign for it, which a bundle shows.' };
@@ -731,7 +731,7 @@ export async function* recordSteps(stored, proof, trust) {
   const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, r.leaf);
   const leads = root !== null && base64(root) === checkpoint.root;
   yield { holds: leads, says: `The leaf of the record and ${hashes.length === 1 ? '1 hash' : `${hashes.length} hashes`} ${leads ? 'lead' : 'do not lead'} to the root ${checkpoint.root}.`, proves: `It is entry ${index} of the ${checkpoint.size} of the log.` };
-  yield { holds: checkpoint.lacking ? undefined : true, says: `The key of ${checkpoint.origin} signed that root.`, proves: 'The log cannot show other auditors another history of this size unnoticed.' };
+  yield { holds: checkpoint.lacking ? undefined : true, says: `The key of ${checkpoint.origin} signed that root.`, proves: 'Every auditor who has this root has the same history.' };
 }
 
 function signatureStep(wrong, denied, k) {

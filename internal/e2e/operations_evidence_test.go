@@ -57,6 +57,14 @@ func TestOperatorsEvidence(t *testing.T) {
 	if kept := b.js(`document.querySelector("#f-agent").value + " " + document.querySelector("#f-since").value`); kept != `"mail yesterday"` {
 		t.Errorf("the form of a wrong search has %s; want what was typed", kept)
 	}
+	b.do(chromedp.Navigate(w.url + "/admin/evidence"))
+	b.verified("ok")
+	b.says("all verified", "Verified: the log is whole.", "None is missing or changed")
+	b.shot("evidence-verified")
+	b.do(chromedp.Navigate(w.url + "/admin/evidence"))
+	b.js(`(window.fetch = (real => async url => { const text = await (await real(url)).text(); return new Response(text.replace('"decision":"DENY"', '"decision":"ALLOW"')); })(window.fetch), 0)`)
+	b.verified("tampered")
+	b.says("a changed decision", "Not verified: a check failed.", "hash_mismatch")
 	carol := w.atPage("carol")
 	if _, page := carol.get("/admin/evidence?reason=no_such_reason"); !strings.Contains(page, "No record matches") {
 		t.Errorf("a reason that no record has:\n%s", page)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -110,11 +111,11 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	s := liveStream{Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w)}
-	fmt.Fprint(w, "retry: 1000\n")
+	head := "retry: 1000\n"
 	if skipped > 0 {
-		fmt.Fprintf(w, "event: skipped\ndata: %d\n", skipped)
+		head += "event: skipped\ndata: " + strconv.FormatInt(skipped, 10) + "\n"
 	}
-	if _, err := fmt.Fprint(w, "\n"); err != nil || s.out.Flush() != nil {
+	if _, err := io.WriteString(w, head+"\n"); err != nil || s.out.Flush() != nil {
 		return
 	}
 	if err := s.run(r.Context()); err != nil && r.Context().Err() == nil {

@@ -31,7 +31,8 @@ func followed(t *testing.T, records int) (url string, l *Live, end func()) {
 		head = log.add(t, head, r)
 	}
 	done := make(chan struct{})
-	l = &Live{Log: log, Done: done,
+	l = &Live{
+		Log: log, Done: done,
 		Head: func(context.Context) ([]byte, error) {
 			return fmt.Appendf(nil, "log\n%d\nAAAA\n\n\u2014 log x\n", records), nil
 		},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // evidencePath is the place of the search over records.
@@ -242,6 +243,7 @@ type evidencePage struct {
 	Rows    []row
 	Facets  []facet
 	Counted int
+	Size    int64 // of the log
 
 	Older   string    // link to the next page, "" for none
 	Further string    // link to look further, where the page is short
@@ -267,6 +269,11 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 		page.Newest = s.changed("", "").at("")
 	}
 	answer := Answer{Page: "evidence", Title: "Evidence", Script: "verify.js"}
+	var activity api.ActivityReport
+	if err := v.API.Get(v.Context(), "/v1/activity", &activity); err != nil {
+		return Answer{}, err
+	}
+	page.Size = activity.Head.Size
 	err := page.find(v, s)
 	if no, ok := err.(*Refused); ok && no.Status < http.StatusInternalServerError { //nolint:errorlint // find wraps none
 		page.Problem, err = no.Message, nil

@@ -102,12 +102,18 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	return Answer{Page: "record", Title: "Record", Body: page, Script: "verify.js"}, nil
 }
 
+// unknownCaller is the name on record of a caller that proves none.
+const unknownCaller = "unknown"
+
 // sentence says in one sentence who asked whom for what.
 func sentence(r evidence.Record) string {
 	d := r.Details
 	who := d.Requester
-	if who == "" {
+	switch who {
+	case "":
 		who = "Powerbox"
+	case unknownCaller:
+		who = "A caller that proved no name"
 	}
 	if d.OutcomeOf != "" {
 		return "Agent " + r.AgentID + " ended a call of " + who + "."

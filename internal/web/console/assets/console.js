@@ -88,7 +88,7 @@ function localTimes(root) {
   }
   for (const one of root.querySelectorAll("time[datetime]")) {
     one.title = one.textContent;
-    one.textContent = new Date(one.dateTime).toLocaleString([], "seconds" in one.dataset ? precise : zoned);
+    one.textContent = new Date(one.dateTime).toLocaleString([], "seconds" in one.dataset ? { ...precise, year: one.dataset.seconds ? "numeric" : undefined } : zoned);
   }
 }
 

@@ -1,4 +1,4 @@
-// Verifies a record in this browser: with the verifier for auditors, step by step.
+// Verifies a record, or all evidence, in this browser: with the verifier for auditors.
 "use strict";
 {
   const place = document.querySelector("[data-verify]");
@@ -21,6 +21,31 @@
       if (holds === false) return "wrong";
     }
     return verifier.verifyRecord(stored, proof, trust); // it is the judge
+  }
+
+  // all verifies the bundle as it arrives, and shows how far it is.
+  async function all(say, out) {
+    const [verifier, pinned] = await Promise.all([import("/admin/evidence/verify.mjs"), text("/admin/evidence/trust.json")]);
+    const trust = await verifier.parseTrust(pinned);
+    const answer = await fetch(place.dataset.bundle, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`the server answers ${answer.status} for the bundle`);
+    const bar = document.createElement("progress");
+    bar.max = Math.max(1, Number(place.dataset.size));
+    bar.value = 0;
+    bar.setAttribute("aria-label", "Records that were read");
+    out.append(bar);
+    const counted = new TransformStream({
+      transform(chunk, to) {
+        for (const byte of chunk) if (byte === 10) bar.value++;
+        to.enqueue(chunk);
+      },
+    });
+    const report = await verifier.verify(answer.body.pipeThrough(counted), trust);
+    bar.remove();
+    const fine = report.verdict === "ok";
+    say(fine ? "ok" : report.verdict === "unverifiable" ? "unknown" : "wrong", `${report.records} records in ${report.chains.length} chains, ${report.size} entries of ${report.origin}.`, fine ? "None is missing or changed, and the key of the log signed their root." : "");
+    for (const p of report.problems.slice(0, 20)) say("wrong", `Line ${p.line}: ${p.kind}: ${p.message}`, "");
+    return report.verdict;
   }
 
   async function verify() {
@@ -46,13 +71,13 @@
     };
     let found;
     try {
-      found = await steps(say);
+      found = await (place.dataset.bundle ? all(say, out) : steps(say));
     } catch (problem) {
       say("wrong", problem.message, "");
       found = "wrong";
     }
     out.dataset.verdict = found;
-    verdict.textContent = { ok: "Verified: this record is in the log as it was signed.", unverifiable: "Not verified: this browser lacks an algorithm. The command below verifies the record." }[found] || "Not verified: a check failed.";
+    verdict.textContent = { ok: place.dataset.bundle ? "Verified: the log is whole." : "Verified: this record is in the log as it was signed.", unverifiable: "Not verified: this browser lacks an algorithm. The command below has it." }[found] || "Not verified: a check failed.";
     button.disabled = false;
   }
 
