@@ -32,7 +32,7 @@ type browser struct {
 }
 
 // openBrowser starts Debian's Chromium, which make test-deps installs.
-func openBrowser(t *testing.T) *browser {
+func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	path := os.Getenv("CHROME_BIN")
 	if path == "" {
@@ -42,6 +42,7 @@ func openBrowser(t *testing.T) *browser {
 		}
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
+	options = append(options, more...)
 	ctx, cancel := context.WithTimeout(t.Context(), browserTime)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)

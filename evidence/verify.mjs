@@ -711,6 +711,35 @@ function notAllowed(k, r) {
   return '';
 }
 
+// recordSteps makes the checks of verifyRecord one by one, for a page: whether each holds (undefined where the platform cannot say),
+// what was looked at, and what that proves. verifyRecord is the judge; it demands the cosignatures, too.
+export async function* recordSteps(stored, proof, trust) {
+  const r = await readRecord(isText(stored) ? utf8(stored) : stored);
+  yield { holds: r.real === r.hash, says: `The record hashes to ${r.real}${r.real === r.hash ? ', as it states.' : `, but states ${r.hash}.`}`, proves: 'The hash stands for every byte of it.' };
+  const k = trust.keys.get(r.keyID);
+  if (!k) yield { holds: false, says: `The record is signed with key ${r.keyID}, which the trust file does not have.`, proves: '' };
+  else if (trust.batches && r.batched && !r.signature.length) yield { holds: true, says: 'The record has no signature of its own.', proves: 'The trust file lets a later record of its chain sign for it, which a bundle shows.' };
+  else yield signatureStep(await checkSignature(r, k), notAllowed(k, r), k);
+  const { index, hashes, signed } = readProof(isText(proof) ? proof : decode(proof));
+  let checkpoint;
+  try {
+    checkpoint = await openCheckpoint(signed, trust);
+  } catch (wrong) {
+    yield { holds: false, says: `The signature of the log: ${wrong.message}`, proves: '' };
+    return;
+  }
+  const root = index < 0n || index >= checkpoint.size ? null : await climb(hashes, 0n, checkpoint.size, index, r.leaf);
+  const leads = root !== null && base64(root) === checkpoint.root;
+  yield { holds: leads, says: `The leaf of the record and ${hashes.length === 1 ? '1 hash' : `${hashes.length} hashes`} ${leads ? 'lead' : 'do not lead'} to the root ${checkpoint.root}.`, proves: `It is entry ${index} of the ${checkpoint.size} of the log.` };
+  yield { holds: checkpoint.lacking ? undefined : true, says: `The key of ${checkpoint.origin} signed that root.`, proves: 'Every auditor who has this root has the same history.' };
+}
+
+function signatureStep(wrong, denied, k) {
+  const proves = `The recorder ${quote(k.recorder)} made it, and nothing was changed since.`;
+  if (wrong === undefined) return { holds: undefined, says: `This browser lacks ${k.alg}, so it cannot check the signature.`, proves: 'powerbox evidence verify checks it.' };
+  return { holds: !wrong && !denied, says: wrong || denied || `The ${k.alg} signature verifies with key ${k.kid}.`, proves: wrong || denied ? '' : proves };
+}
+
 // verifyRecord checks one record that was handed out with its proof (C2SP tlog-proof). It returns 'ok' or 'unverifiable', and
 // throws where anything is wrong.
 export async function verifyRecord(stored, proof, trust) {

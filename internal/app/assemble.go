@@ -190,6 +190,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	}
 	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log}
 	i.Admin.Scores, i.Admin.AsksTrust = i.scores, i.asksTrust()
+	i.Admin.Live = &api.Live{Log: i.Store, Place: i.Store.Place, Head: i.public.Head, Done: ctx.Done()}
 	i.Admin.Activity = &api.Activity{Log: i.Store, Head: i.public.Head, Now: a.Now}
 	if err := i.knowScores(ctx); err != nil {
 		return err

@@ -16,7 +16,7 @@ var ErrNotThere = errors.New("not found: there is no such id here")
 
 // Query selects records; empty members select everything.
 type Query struct {
-	Agent, Requester, Principal, Task, Trace, Operation, Capability, Decision, outcomeOf string
+	Agent, Requester, Principal, Task, Trace, Operation, Capability, Decision, Reason, outcomeOf string
 
 	Since, Until time.Time
 	Before       string // id of a record: those that the log has before it
@@ -60,6 +60,7 @@ func (q Query) members(r evidence.Record) []recordMember {
 		{"capability", q.Capability, r.Details.Capability},
 		{"decision", q.Decision, string(r.Decision)},
 		{"outcome_of", q.outcomeOf, r.Details.OutcomeOf},
+		{"reason", q.Reason, codeAmong(r.Details.Reasons, q.Reason)},
 	}
 }
 
@@ -85,4 +86,12 @@ func (q Query) Values() url.Values {
 		}
 	}
 	return v
+}
+
+// codeAmong is a code where one of the reasons has it, "" otherwise.
+func codeAmong(reasons []evidence.Reason, code string) string {
+	if slices.ContainsFunc(reasons, func(r evidence.Reason) bool { return r.Code == code }) {
+		return code
+	}
+	return ""
 }

@@ -92,11 +92,16 @@ func Count(hops []TraceHop, decided evidence.Decision) int {
 const capabilityOperation = "a2a.capability"
 
 // What returns the operation of a hop, or the change of a capability.
-func (h TraceHop) What() string {
-	if h.Operation == capabilityOperation {
-		return h.Action
+func (h TraceHop) What() string { return what(h.Operation, h.Action) }
+
+// WhatOf returns the subject of a record, or the change of a capability.
+func WhatOf(r evidence.Record) string { return what(SubjectOf(r), r.ActionType) }
+
+func what(operation, action string) string {
+	if operation == capabilityOperation {
+		return action
 	}
-	return h.Operation
+	return operation
 }
 
 // Decided is the decision in a word.

@@ -41,6 +41,7 @@ func newEvidenceList(p *cli.Program) *cobra.Command {
 		"trace":      {&q.Trace, "only records of this trace, by its `id` of W3C Trace Context"},
 		"operation":  {&q.Operation, "only records of this operation, such as documents/documents:read/retrieve"},
 		"capability": {&q.Capability, "only records of this capability"},
+		"reason":     {&q.Reason, "only records with this `code` among their reasons, such as frozen"},
 		"decision":   {&q.Decision, "only records with this decision: ALLOW, DENY or ABSTAIN"},
 		"since":      {&since, "start: how long ago, such as 24h, or a time in RFC 3339"},
 		"until":      {&until, "end, in the form of --since"},

@@ -196,6 +196,7 @@ type RecordQuery struct {
 	Capability string
 	Decision   evidence.Decision
 	OutcomeOf  string
+	Reason     string // code of one of the reasons
 	// Since and Until are about the time of records, both included. Since is
 	// looked up by the time in their ids ([Issuer.NewID]).
 	Since, Until time.Time

@@ -145,5 +145,14 @@ func members(q issuer.RecordQuery, r evidence.Record) []member {
 		{"capability", q.Capability, r.Details.Capability},
 		{"decision", string(q.Decision), string(r.Decision)},
 		{"outcome_of", q.OutcomeOf, r.Details.OutcomeOf},
+		{"code", q.Reason, codeAmong(r.Details.Reasons, q.Reason)},
 	}
+}
+
+// codeAmong is a code where one of the reasons has it, "" otherwise.
+func codeAmong(reasons []evidence.Reason, code string) string {
+	if slices.ContainsFunc(reasons, func(r evidence.Reason) bool { return r.Code == code }) {
+		return code
+	}
+	return ""
 }

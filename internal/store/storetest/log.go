@@ -38,9 +38,10 @@ func recordsAreSelectedByTheirMembers(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	own := record("rec_own")
 	own.TaskID, own.Details.Requester, own.Details.OutcomeOf = `t"<ü>`, "planner", "rec_0"
+	own.Details.Reasons = []evidence.Reason{{Code: "frozen"}, {Code: "replay"}}
 	other := record("rec_other")
 	other.Intent.Operation, other.Decision = "x", evidence.Deny
-	other.Intent.Details = []byte(`{"agent_id":"documents","decision":"ALLOW","operation":"documents/documents:read/retrieve","outcome_of":"rec_0","requester":"planner","task_id":"t\"<ü>"}`)
+	other.Intent.Details = []byte(`{"agent_id":"documents","code":"frozen","decision":"ALLOW","operation":"documents/documents:read/retrieve","outcome_of":"rec_0","requester":"planner","task_id":"t\"<ü>"}`)
 	other.AgentID = "mail"
 	for _, r := range []evidence.Record{own, other} {
 		if err := appendOne(t, s, r); err != nil {
@@ -48,9 +49,9 @@ func recordsAreSelectedByTheirMembers(t *testing.T, place Place) {
 		}
 	}
 	for name, q := range map[string]issuer.RecordQuery{
-		"agent": {Agent: "documents"}, "requester": {Requester: "planner"}, "task": {Task: `t"<ü>`}, "outcome": {OutcomeOf: "rec_0"},
+		"agent": {Agent: "documents"}, "requester": {Requester: "planner"}, "task": {Task: `t"<ü>`}, "outcome": {OutcomeOf: "rec_0"}, "first reason": {Reason: "frozen"}, "second reason": {Reason: "replay"},
 		"operation": {Operation: own.Intent.Operation}, "decision": {Decision: evidence.Allow}, "limit": {Agent: "documents", Limit: 1},
-		"all": {Agent: "documents", Requester: "planner", Task: `t"<ü>`, OutcomeOf: "rec_0", Since: noon},
+		"all": {Agent: "documents", Requester: "planner", Task: `t"<ü>`, OutcomeOf: "rec_0", Reason: "replay", Since: noon},
 	} {
 		if got := selected(t, s, q); !cmp.Equal(got, []string{"rec_own"}) {
 			t.Errorf("by %s: %v", name, got)

@@ -161,7 +161,7 @@ func later(a, b time.Time) time.Time {
 
 // follow takes over the new records.
 func (a *Activity) follow(ctx context.Context) (LogHead, error) {
-	head, err := a.head(ctx)
+	head, err := logHead(ctx, a.Head)
 	if err != nil {
 		return head, err
 	}
@@ -190,8 +190,9 @@ func (a *Activity) follow(ctx context.Context) (LogHead, error) {
 	}
 }
 
-func (a *Activity) head(ctx context.Context) (LogHead, error) {
-	signed, err := a.Head(ctx)
+// logHead reads the head of the log from its signed checkpoint.
+func logHead(ctx context.Context, read func(context.Context) ([]byte, error)) (LogHead, error) {
+	signed, err := read(ctx)
 	if err != nil {
 		return LogHead{}, err
 	}

@@ -57,6 +57,8 @@ type Admin struct {
 	Scores  *Scores
 	// Activity counts the calls of the last hour.
 	Activity *Activity
+	// Live follows the log for those who watch it.
+	Live *Live
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
 	People    People // nil where people cannot log in
@@ -186,7 +188,10 @@ func reply(w http.ResponseWriter, r *http.Request, log *slog.Logger, answer any,
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer) // the client has gone: there is no caller to tell
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		out := json.NewEncoder(w)
+		out.SetEscapeHTML(false) // a record has one form, in which < is <
+		_ = out.Encode(answer)   // the client has gone: there is no caller to tell
 	case errors.As(err, &s):
 		problem(w, s.code, s.message)
 	case errors.As(err, &target):

@@ -24,7 +24,10 @@ const (
 	pageScan = 20000
 )
 
-// records answers with one page. A page can be empty and have a next one.
+// records answers with one page, the last record of the log first. The query selects by
+// agent, requester, principal, task, trace, operation, capability, decision, outcome_of,
+// reason (the code of any of a record's reasons), since and until; limit bounds the page,
+// and before is the id in [NextHeader]. A page can be empty and have a next one.
 func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	query, err := recordQuery(r.URL.Query())
 	out := []json.RawMessage{}
@@ -78,6 +81,8 @@ func setQuery(query *issuer.RecordQuery, name, value string) (err error) {
 		query.Decision = evidence.Decision(value)
 	case "outcome_of":
 		query.OutcomeOf = value
+	case "reason":
+		query.Reason = value
 	case "before":
 		query.Before = value
 	case "since":

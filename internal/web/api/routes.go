@@ -32,6 +32,7 @@ var recordParameters = []parameter{
 	{"operation", "agent/grant/operation"},
 	{"capability", "id of the capability"},
 	{"decision", "ALLOW, DENY or ABSTAIN"},
+	{"reason", "code of a reason of the decision"},
 	{"outcome_of", "id of the decision whose outcome is wanted"},
 	{"before", "id of a record: those that the log has before it"},
 	{"since", "time in RFC 3339, included"},
@@ -97,6 +98,7 @@ func (a *Admin) capabilityRoutes() []route {
 func (a *Admin) recordRoutes() []route {
 	return []route{
 		{pattern: "GET /v1/records", says: "Return one page of records, the newest first. Powerbox-Next has the id that the next page begins before; a page can be empty and have a next one.", query: recordParameters, out: []json.RawMessage{}, serve: unlimited(a.records)},
+		{pattern: "GET /v1/records/stream", says: "Follow the decisions as they are recorded, as Server-Sent Events.", media: "text/event-stream", serve: unlimited(a.stream)},
 		{pattern: "GET /v1/records/{id}", says: "Return one record as it was sealed.", serve: serve(a, a.record)},
 		{pattern: "GET /v1/records/{id}/body", says: "Return the kept body of a record.", serve: serve(a, a.body)},
 		{pattern: "GET /v1/records/{id}/arguments-key", says: "Return the key of the digest of the arguments of an execution.", serve: serve(a, a.argumentsKey)},

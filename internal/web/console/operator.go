@@ -50,6 +50,11 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 	}
 	o := k.config.Operations.Visit(v.r, who.Principal)
 	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
+	cookie := k.cookie(v.r, sessionCookie)
+	o.Still = func() bool {
+		_, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)})
+		return err == nil
+	}
 	if v.r.Method == http.MethodGet {
 		waiting, err := k.waitingFor(v, who)
 		if err != nil {

@@ -65,6 +65,9 @@ func (a API) Pass(w http.ResponseWriter, r *http.Request, path string) error {
 	if err != nil {
 		return fmt.Errorf("operations: %w", err)
 	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		to.Header.Set("Last-Event-ID", last)
+	}
 	a.handler.ServeHTTP(w, to)
 	return nil
 }

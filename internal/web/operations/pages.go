@@ -51,6 +51,9 @@ type Visit struct {
 	// enough for those that only take away.
 	Signs bool
 	API   API
+	// Still reports whether the person is logged in, and an operator, until now: an answer
+	// that lasts asks again.
+	Still func() bool
 }
 
 // Answer is the answer to a visit: a page, another place, or something written by Write.
@@ -83,6 +86,8 @@ const Path = "/admin"
 func Links() []Link {
 	return []Link{
 		{Path, "Home"},
+		{livePath, "Live"},
+		{evidencePath, "Evidence"},
 		{Path + "/try", "Try it"},
 		{Path + "/policy", "Policy"},
 		{Path + "/advisor", "Advisor"},
@@ -92,7 +97,7 @@ func Links() []Link {
 
 // Routes are the pages and the changes.
 func (p *Pages) Routes() []Route {
-	return []Route{
+	return append([]Route{
 		{Pattern: "GET " + Path, Serve: p.home},
 		{Pattern: "GET " + Path + "/try", Serve: p.tryForm},
 		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk},
@@ -100,7 +105,9 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry},
 		{Pattern: "GET " + Path + "/advisor", Serve: p.advisor},
 		{Pattern: "GET " + Path + "/settings", Serve: p.settings},
-	}
+		{Pattern: "GET " + livePath, Serve: p.live},
+		{Pattern: "GET " + livePath + "/events", Serve: p.liveEvents},
+	}, p.evidenceRoutes()...)
 }
 
 // Visit begins a visit.

@@ -80,6 +80,8 @@ document.addEventListener("submit", (event) => {
 });
 
 const zoned = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+// precise is for tables, in which the year is that of the title.
+const precise = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" };
 
 function localTimes(root) {
   for (const one of root.querySelectorAll("option[data-says]")) {
@@ -87,7 +89,7 @@ function localTimes(root) {
   }
   for (const one of root.querySelectorAll("time[datetime]:not([data-left])")) {
     one.title = one.textContent;
-    one.textContent = new Date(one.dateTime).toLocaleString([], zoned);
+    one.textContent = new Date(one.dateTime).toLocaleString([], "seconds" in one.dataset ? { ...precise, year: one.dataset.seconds ? "numeric" : undefined } : zoned);
   }
 }
 

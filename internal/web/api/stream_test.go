@@ -1,0 +1,129 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// followed is a server over a log, in which every fourth record is an outcome and every
+// other one a denial.
+func followed(t *testing.T, records int) (url string, l *Live, end func()) {
+	t.Helper()
+	log, head := &logOf{}, evidence.Genesis(evidence.ChainID{1})
+	for n := range records {
+		r := evidence.Record{Decision: evidence.Allow, Time: time.Date(2026, 5, 4, 12, 0, n, 0, time.UTC), Intent: evidence.Intent{Purpose: "WORDS"}}
+		switch {
+		case n%4 == 3:
+			r.OutcomeStatus, r.Details.OutcomeOf = evidence.Achieved, fmt.Sprint("r", n-1)
+		case n%2 == 1:
+			r.Decision, r.Details.Requester, r.Details.Reasons = evidence.Deny, "desk", []evidence.Reason{{Code: "frozen"}}
+		}
+		head = log.add(t, head, r)
+	}
+	done := make(chan struct{})
+	l = &Live{
+		Log: log, Done: done,
+		Head: func(context.Context) ([]byte, error) {
+			return fmt.Appendf(nil, "log\n%d\nAAAA\n\n\u2014 log x\n", records), nil
+		},
+		Place: func(_ context.Context, id string) (place int64, err error) {
+			if n, _ := fmt.Sscanf(id, "r%d", &place); n != 1 {
+				err = issuer.ErrNotFound
+			}
+			return place, err
+		},
+	}
+	a := &Admin{Live: l, Log: slog.New(slog.DiscardHandler)}
+	server := httptest.NewServer(http.HandlerFunc(a.stream))
+	t.Cleanup(server.Close)
+	return server.URL, l, func() { close(done) }
+}
+
+// streamed are the lines of a stream until one begins with a text, or until its end.
+func streamed(t *testing.T, url, last, until string) (lines []string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	for in := bufio.NewScanner(answer.Body); in.Scan(); {
+		if lines = append(lines, in.Text()); until != "" && strings.HasPrefix(in.Text(), until) {
+			return lines
+		}
+	}
+	return lines
+}
+
+// TestStreamsFollowTheLog begins behind a record, has decisions in their short form and
+// the selected ones alone, and leaves out what is too far back.
+func TestStreamsFollowTheLog(t *testing.T) {
+	url, _, _ := followed(t, 8)
+	all := strings.Join(streamed(t, url+"?after=r0", "", "id: r7"), "\n")
+	if strings.Count(all, "event: record") != 5 || !strings.Contains(all, `"id":"r1"`) || strings.Contains(all, `"id":"r0"`) || strings.Contains(all, "WORDS") {
+		t.Errorf("behind the first of eight records, two of them outcomes:\n%s", all)
+	}
+	if again := strings.Join(streamed(t, url+"?after=r0", "r5", "id: r7"), "\n"); strings.Count(again, "event: record") != 1 || !strings.Contains(again, `"id":"r6"`) {
+		t.Errorf("behind Last-Event-ID:\n%s", again)
+	}
+	if some := strings.Join(streamed(t, url+"?after=r0&decision=DENY&reason=frozen&requester=desk&agent=mail&operation=mail:send/send", "", "id: r7"), "\n"); strings.Count(some, "event: record") != 2 || !strings.Contains(some, `"reason":"frozen"`) {
+		t.Errorf("the denials:\n%s", some)
+	}
+	for query, want := range map[string]string{"?task=x": "cannot be selected by", "?after=nothing": "names no record"} {
+		if said := strings.Join(streamed(t, url+query, "", ""), "\n"); !strings.Contains(said, want) {
+			t.Errorf("%s is answered with %s; want %q", query, said, want)
+		}
+	}
+	url, _, _ = followed(t, liveBack+10)
+	if old := streamed(t, url+"?after=r0", "", fmt.Sprint("id: r", liveBack+9)); old[1] != "event: skipped" || old[2] != "data: 9" || !strings.HasPrefix(old[4], "id: r10") {
+		t.Errorf("a stream that begins too far back begins with %q", old[:8])
+	}
+}
+
+// TestStreamsAreBounded refuses one stream too many of an operator, and of all; streams
+// end with the server, and give back their places.
+func TestStreamsAreBounded(t *testing.T) {
+	url, l, end := followed(t, 4)
+	for range maxLiveEach {
+		if err := l.begin(tokenHolder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := strings.Join(streamed(t, url, "", ""), "\n"); !strings.Contains(said, "close one") {
+		t.Errorf("one stream of an operator too many: %s", said)
+	}
+	l.end(tokenHolder)
+	for n := range maxLive - maxLiveEach + 1 {
+		if err := l.begin(fmt.Sprint("person-", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said := strings.Join(streamed(t, url, "", ""), "\n"); !strings.Contains(said, "too many streams") {
+		t.Errorf("one stream too many: %s", said)
+	}
+	l.end("person-0")
+	end()
+	if lines := streamed(t, url+"?after=r2", "", ""); lines[0] != "retry: 1000" {
+		t.Errorf("a stream of a server that ends: %q", lines)
+	}
+	if l.end(tokenHolder); l.total != maxLive-2 || l.followed[tokenHolder] != maxLiveEach-2 {
+		t.Errorf("%d streams are counted, %d of them of the operator", l.total, l.followed[tokenHolder])
+	}
+}

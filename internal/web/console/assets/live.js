@@ -1,0 +1,93 @@
+// Adds records to the page as they come.
+"use strict";
+{
+  const place = document.querySelector("[data-stream]");
+  const says = document.querySelector("[data-says=live]");
+  const body = place.querySelector("tbody");
+  const pause = document.querySelector("button.pause");
+  const most = 200; // rows that are kept
+  let waiting = []; // while the page is paused
+  let paused = false;
+  let lost = null; // since when the connection is lost
+
+  // visible shows characters that change or hide the text around them by their number.
+  const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
+  const words = { ALLOW: ["allowed", "new"], DENY: ["denied", "risk"], ABSTAIN: ["observed", "quiet"] };
+  const clock = (date) => date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
+  function count(code) {
+    const list = document.querySelector("#reasons");
+    let item = [...list.children].find((one) => one.dataset.code === code);
+    if (!item) {
+      item = document.createElement("li");
+      item.dataset.code = code;
+      const link = item.appendChild(document.createElement("a"));
+      link.href = "/admin/live?" + new URLSearchParams({ decision: "DENY", reason: code });
+      link.textContent = visible(code);
+      item.append(" ");
+      item.appendChild(document.createElement("span")).textContent = "0";
+      list.append(item);
+      document.querySelector(".nothing").hidden = true;
+    }
+    const number = item.querySelector("span");
+    number.textContent = Number(number.textContent) + 1;
+  }
+
+  function add(r) {
+    if (body.querySelector(`[data-id="${CSS.escape(r.id)}"]`)) return;
+    const row = document.querySelector("#row").content.firstElementChild.cloneNode(true);
+    row.dataset.id = r.id;
+    const time = row.querySelector("time");
+    time.dateTime = r.time;
+    const [word, colour] = r.waits ? ["waits", "first"] : words[r.decision] || [r.decision, "quiet"];
+    const tag = row.querySelector(".tag");
+    tag.textContent = word;
+    tag.classList.add(colour);
+    row.querySelector(".c").textContent = visible(r.requester || "unnamed");
+    row.querySelector(".a").textContent = visible(r.agent);
+    row.querySelector(".o").textContent = visible(r.subject);
+    if (r.reason) row.querySelector(".w").appendChild(document.createElement("code")).textContent = visible(r.reason);
+    const link = row.querySelector("a");
+    link.href = "/admin/evidence/" + encodeURIComponent(r.id);
+    link.title = r.id;
+    link.textContent = r.id.slice(0, 6) + "\u2026" + r.id.slice(-4);
+    localTimes(row);
+    row.classList.add("fresh");
+    body.prepend(row);
+    while (body.rows.length > most) body.lastElementChild.remove();
+    document.querySelector(".none").hidden = true;
+    if (r.decision === "DENY" && r.reason) count(r.reason);
+  }
+
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", paused);
+    pause.textContent = paused ? "Continue" : "Pause";
+    for (const one of waiting.splice(0)) add(one);
+    says.textContent = paused ? "Paused." : lost ? "The connection is lost." : "Following.";
+  });
+
+  const source = new EventSource(place.dataset.stream);
+  source.addEventListener("open", () => {
+    says.textContent = lost ? `The connection is back since ${clock(new Date())}. Nothing was missed.` : "Following.";
+    says.classList.remove("warn");
+    lost = null;
+  });
+  source.addEventListener("error", () => {
+    lost ||= new Date();
+    says.classList.add("warn");
+    says.textContent = `The connection is lost since ${clock(lost)}. ` + (source.readyState === EventSource.CLOSED ? "Reload the page." : "Trying again.");
+  });
+  source.addEventListener("skipped", (event) => {
+    says.textContent = `${event.data} records came too fast, and are not shown. Search the evidence for them.`;
+  });
+  source.addEventListener("record", (event) => {
+    const record = JSON.parse(event.data);
+    if (!paused) return add(record);
+    waiting.push(record);
+    if (waiting.length > most) waiting.shift();
+    says.textContent = `Paused. ${waiting.length} new.`;
+  });
+  addEventListener("pagehide", () => source.close());
+}

@@ -1,0 +1,317 @@
+package operations
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+)
+
+const (
+	// tracedAround is how long before and after a record its trace is looked for, tracedPages
+	// in how many pages of records at the most: each is a scan of the log.
+	tracedAround = 24 * time.Hour
+	tracedPages  = 6
+	// shownHops bounds the calls of a trace that a page shows.
+	shownHops = 60
+	// deepest is the deepest place that is indented on its own.
+	deepest = 6
+)
+
+// recordPage is one record in plain words.
+type recordPage struct {
+	Row      row
+	Sentence string
+	Verdict  string
+	Reasons  []reasonShown
+	Facts    []fact
+	Purpose  string // the requester's words
+	Hops     []hopShown
+	Hidden   int    // further hops
+	NoTrace  string // why the trace is not whole
+	Chain    []api.CapabilityStatus
+	NoChain  string
+	Raw      string
+	Of       string // id of the decision whose outcome this tells
+	Sealed   sealedFacts
+}
+
+// sealedFacts are those that the verification in the browser is about.
+type sealedFacts struct {
+	Hash, Prev, Key, Algorithm, Chain string
+	Sequence                          int64
+}
+
+// reasonShown is one reason of a decision, with where people read about it.
+type reasonShown struct {
+	evidence.Reason
+
+	Doc string
+}
+
+// fact is one member of the record in words, with a link to more like it.
+type fact struct{ Name, Text, Link string }
+
+// hopShown is one call of the trace.
+type hopShown struct {
+	audit.TraceHop
+
+	Depth string // class of its place in the tree
+	Said  string // the decision in a word
+	Class string
+	This  bool
+}
+
+func (p *Pages) record(v *Visit) (Answer, error) {
+	sealed, err := v.API.Sealed(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return Answer{}, err
+	}
+	r := sealed.Record()
+	page := recordPage{Row: rowOf(r), Sentence: sentence(r), Verdict: verdict(r), Facts: factsOf(r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
+	page.Sealed = sealedFacts{sealed.Hash().String(), sealed.Prev().String(), r.Details.SigningKeyID, sealed.Algorithm(), r.Details.ChainID.String(), r.Details.Sequence}
+	for _, reason := range r.Details.Reasons {
+		page.Reasons = append(page.Reasons, reasonShown{reason, a2a.DocOf(reason.Code)})
+	}
+	var raw bytes.Buffer
+	if err := json.Indent(&raw, sealed.Bytes(), "", "  "); err != nil {
+		return Answer{}, fmt.Errorf("operations: record: %w", err)
+	}
+	page.Raw = raw.String()
+	if err := page.trace(v, r); err != nil {
+		return Answer{}, err
+	}
+	if err := page.chain(v, r); err != nil {
+		return Answer{}, err
+	}
+	return Answer{Page: "record", Title: "Record", Body: page, Script: "verify.js"}, nil
+}
+
+// unknownCaller is the name on record of a caller that proves none.
+const unknownCaller = "unknown"
+
+// sentence says in one sentence who asked whom for what.
+func sentence(r evidence.Record) string {
+	d := r.Details
+	who := d.Requester
+	switch who {
+	case "":
+		who = "Powerbox"
+	case unknownCaller:
+		who = "A caller that proved no name"
+	}
+	if d.OutcomeOf != "" {
+		return "Agent " + r.AgentID + " ended a call of " + who + "."
+	}
+	text := who
+	if d.Principal != "" {
+		text += ", for user " + d.Principal + ","
+	}
+	if audit.IsCall(r) {
+		what := audit.SubjectOf(r)
+		if audit.IsFreeText(r) {
+			return text + " sent free text to agent " + r.AgentID + ", and named no skill."
+		}
+		return text + " called " + what + " at agent " + r.AgentID + "."
+	}
+	return text + ": " + r.ActionType + " at " + r.AgentID + "."
+}
+
+// verdict says what was decided.
+func verdict(r evidence.Record) string {
+	switch {
+	case r.Details.OutcomeOf != "":
+		return "This record tells the outcome of a decision: " + strings.ToLower(string(r.OutcomeStatus)) + "."
+	case r.Decision == evidence.Allow:
+		return "Allowed."
+	case r.Decision == evidence.Deny:
+		return "Denied."
+	case audit.Waits(r.Decision, r.Details.Reasons):
+		return "Held until a person approves it."
+	case len(r.Details.Reasons) > 0:
+		return "Let through, because the agent is only observed. In a mode that enforces, it would be denied."
+	}
+	return "Let through, because the agent is only observed."
+}
+
+// factsOf are the members of a record in words.
+func factsOf(r evidence.Record) []fact {
+	d := r.Details
+	var out []fact
+	add := func(name, text, param string) {
+		if text == "" {
+			return
+		}
+		f := fact{Name: name, Text: text}
+		if param != "" {
+			f.Link = search{url.Values{}}.With(param, text)
+		}
+		out = append(out, f)
+	}
+	add("Asked by", d.Requester, "requester")
+	add("For user", d.Principal, "principal")
+	add("At agent", r.AgentID, "agent")
+	add("Operation", r.Intent.Operation, "operation")
+	add("Action", r.ActionType, "")
+	add("Mode", d.Mode, "")
+	add("Held", strings.Join(d.Granted, ", "), "")
+	if g := d.Gate; g != nil {
+		add("Required", strings.Join(g.Required, ", "), "")
+		add("Effective", strings.Join(g.Allowed, ", "), "")
+		add("Missing", strings.Join(g.Missing, ", "), "")
+	}
+	add("Outcome", strings.ToLower(string(r.OutcomeStatus)), "")
+	add("Task", r.TaskID, "task")
+	add("Tenant", d.Tenant, "")
+	add("Trace", d.TraceID, "trace")
+	add("Capability", strings.TrimPrefix(d.Capability, "unverified:"), "capability")
+	add("Policies", d.PolicyDigest, "")
+	add("Recorder", d.Recorder, "")
+	return out
+}
+
+// near is the log around a time, looked at a bounded number of times.
+type near struct {
+	API
+
+	until time.Time
+	left  *int
+	short *bool // whether there was more to look at
+}
+
+// Each implements [audit.Source].
+func (n near) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
+	return func(yield func(evidence.Record, error) bool) {
+		q.Until = n.until
+		for values, next := q.Values(), q.Before; ; {
+			if *n.left == 0 {
+				*n.short = true
+				return
+			}
+			*n.left--
+			if next != "" {
+				values.Set("before", next)
+			}
+			page, more, err := n.Records(ctx, values)
+			if err != nil {
+				yield(evidence.Record{}, err)
+				return
+			}
+			for _, s := range page {
+				if !yield(s.Record(), nil) {
+					return
+				}
+			}
+			if next = more; next == "" {
+				return
+			}
+		}
+	}
+}
+
+// trace adds the calls of the same trace or task as a tree.
+func (page *recordPage) trace(v *Visit, r evidence.Record) error {
+	left, short := tracedPages, false
+	t := audit.Tracer{Source: near{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
+	traced, err := t.Trace(v.Context(), r.ID)
+	if errors.Is(err, audit.ErrNotThere) {
+		page.NoTrace = "A record of this trace is in an archived period: powerbox trace --from BUNDLE shows it."
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("operations: the trace: %w", err)
+	}
+	if short || traced.Truncated {
+		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here."
+	}
+	this := r.ID
+	if r.Details.OutcomeOf != "" {
+		this = r.Details.OutcomeOf
+	}
+	all := flat(traced.Hops, 0, this)
+	if len(all) > shownHops { // what is around this one
+		at := max(0, slices.IndexFunc(all, func(h hopShown) bool { return h.This })-shownHops/2)
+		page.Hidden = len(all) - shownHops
+		all = all[min(at, len(all)-shownHops):][:shownHops]
+	}
+	page.Hops = all
+	return nil
+}
+
+// flat lists a tree, a parent before its children.
+func flat(hops []audit.TraceHop, depth int, this string) []hopShown {
+	var out []hopShown
+	for _, h := range hops {
+		one := hopShown{TraceHop: h, Depth: "d" + strconv.Itoa(min(depth, deepest)), This: h.Record == this}
+		one.Said, one.Class = decided(h.Decision, h.Outcome == "" && audit.Waits(h.Decision, h.Reasons))
+		out = append(out, one)
+		out = append(out, flat(h.Hops, depth+1, this)...)
+	}
+	return out
+}
+
+// maxChain bounds the capabilities of a chain that are looked up.
+const maxChain = 16
+
+// chain adds the capability that the decision was made on, and those before it.
+func (page *recordPage) chain(v *Visit, r evidence.Record) error {
+	id, unverified := strings.CutPrefix(r.Details.Capability, "unverified:")
+	if id == "" || slices.Contains([]action.Class{action.Revoke, action.Freeze}, action.ClassOf(r.ActionType)) {
+		return nil
+	}
+	if unverified {
+		page.NoChain = "The caller presented this capability, and it did not verify."
+	}
+	var last api.CapabilityStatus
+	err := v.API.Get(v.Context(), "/v1/capabilities/"+url.PathEscape(id), &last)
+	if no := (*Refused)(nil); errors.As(err, &no) && no.Status == http.StatusNotFound {
+		page.NoChain = "The server does not have it. A holder may have derived it offline: powerbox explain shows the holder's file."
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, before := range last.Ancestors[:min(len(last.Ancestors), maxChain)] {
+		var one api.CapabilityStatus
+		if err := v.API.Get(v.Context(), "/v1/capabilities/"+url.PathEscape(before), &one); err != nil {
+			return err
+		}
+		page.Chain = append(page.Chain, one)
+	}
+	page.Chain = append(page.Chain, last)
+	return nil
+}
+
+// sealed serves the record in its one form, with its hash and signature.
+func (p *Pages) sealed(v *Visit) (Answer, error) {
+	s, err := v.API.Sealed(v.Context(), v.PathValue("id"))
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{Write: func(w http.ResponseWriter) error {
+		w.Header().Set("Content-Type", "application/json")
+		_, err := io.Copy(w, bytes.NewReader(s.Bytes()))
+		return err
+	}}, nil
+}
+
+// proof passes the inclusion proof on.
+func (p *Pages) proof(v *Visit) (Answer, error) {
+	id := v.PathValue("id")
+	return v.file("/v1/evidence/proof/"+url.PathEscape(id), "proof.txt"), nil
+}
