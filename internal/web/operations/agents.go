@@ -178,12 +178,17 @@ func trees(found []api.CapabilityStatus) []*held {
 	return roots
 }
 
-// who names a holder: by the name that the configuration has for it, if there is one.
+// who names a holder: by the name that the configuration has for it, if there is one,
+// and otherwise by the ends of its id.
 func who(name, holder string) string {
 	if name != "" {
 		return name
 	}
-	return holder
+	const begin, end = 10, 4
+	if len(holder) <= begin+end+1 {
+		return holder
+	}
+	return holder[:begin] + "\u2026" + holder[len(holder)-end:]
 }
 
 // capabilities returns a page of capabilities in force, and what the next one begins before.

@@ -3,10 +3,12 @@ package operations
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
@@ -72,6 +74,7 @@ func (p *Pages) capabilityRow(c api.CapabilityStatus) capabilityRow {
 type capabilityPage struct {
 	capabilityRow
 	Allows  []allowed
+	Around  []string // A2A's own operations, with any arguments
 	Depth   int
 	Chain   []capabilityRow // from the root to the parent
 	Tree    []*held         // what was narrowed from it
@@ -98,9 +101,17 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	page := capabilityPage{capabilityRow: p.capabilityRow(c)}
-	var err error
-	if page.Allows, page.Depth, err = inWords(c.Authority); err != nil {
+	all, depth, err := inWords(c.Authority)
+	if err != nil {
 		return Answer{}, err
+	}
+	page.Depth = depth
+	for _, one := range all {
+		if strings.HasPrefix(one.Operation, "a2a.") && len(one.Limits) == 0 {
+			page.Around = append(page.Around, one.Operation)
+		} else {
+			page.Allows = append(page.Allows, one)
+		}
 	}
 	for _, id := range c.Ancestors {
 		var one api.CapabilityStatus
@@ -114,14 +125,16 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	page.Tree, page.Count = dying.tree(c.ID), max(0, dying.Count-1)
-	records, next, err := v.API.Records(ctx, url.Values{"capability": {c.ID}, "limit": {"1"}})
+	records, next, err := v.API.Records(ctx, url.Values{"capability": {c.ID}, "limit": {"100"}})
 	if err != nil {
 		return Answer{}, err
 	}
 	page.Looked = next == ""
 	for _, s := range records {
-		r := s.Record()
-		page.Used, page.UsedFor = &r.Time, r.Intent.Operation
+		if r := s.Record(); audit.IsCall(r) {
+			page.Used, page.UsedFor = &r.Time, r.Intent.Operation
+			break
+		}
 	}
 	return Answer{Page: "capability", Title: short(c.ID), Body: page}, nil
 }
@@ -163,6 +176,9 @@ func admits(c powerbox.Constraint) string {
 	case powerbox.ExactValue:
 		return "exactly " + c.Value.String()
 	case powerbox.OneOf:
+		if n := len(c.Values); n > 0 && !slices.ContainsFunc(c.Values, func(v powerbox.Value) bool { return !isHandle(v) }) {
+			return "the handle of one of " + plural(n, "resource")
+		}
 		return "one of " + values(c.Values)
 	case powerbox.NotOneOf:
 		return "none of " + values(c.Excluded)
@@ -181,6 +197,13 @@ func admits(c powerbox.Constraint) string {
 	default: // the extensions' own form says it best
 		return c.JSON().String()
 	}
+}
+
+// isHandle reports whether a value is a resource's handle: the resources are named in
+// its place.
+func isHandle(v powerbox.Value) bool {
+	text, ok := v.Text()
+	return ok && strings.HasPrefix(text, "rh_")
 }
 
 func between(c powerbox.Range) string {
