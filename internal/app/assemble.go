@@ -184,7 +184,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	}
 	i.Admin = &api.Admin{
 		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
-		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Policies: i.otherPolicies(), PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Agents: i.agentStatuses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Policies: i.otherPolicies(), PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Agents: i.agentStatuses, Looked: i.looked, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}
@@ -230,7 +230,10 @@ func (i *Instance) agentNames() (names []string) {
 // agentStatuses are the agents that there are now, as operators see them.
 func (i *Instance) agentStatuses() (all []api.AgentStatus) {
 	for _, agent := range i.current().Agents {
-		status := api.AgentStatus{ID: agent.ID, URL: i.AgentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary}
+		status := api.AgentStatus{ID: agent.ID, URL: i.AgentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary, Kind: agent.Protocol}
+		if len(agent.AgentAuth.Capabilities) > 0 {
+			status.Kind = "agent_auth"
+		}
 		if agent.Degraded.Calls != "none" {
 			status.Degraded = agent.Degraded.Calls
 		}

@@ -71,6 +71,33 @@ func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 	return out
 }
 
+// looked fills in the gateway's last look at an agent.
+func (i *Instance) looked(status *api.AgentStatus) {
+	status.Health.State = "unknown"
+	look, err := i.gateway.Look(status.ID)
+	if err != nil {
+		return // it was added just now
+	}
+	switch {
+	case !look.Asked:
+		status.Health.State = "not_asked"
+	case look.Failure != nil:
+		status.Health = api.AgentHealth{State: "unreachable", Since: &look.At, Why: look.Failure.Error()}
+	case look.Card != nil:
+		status.Health = api.AgentHealth{State: "answers", Since: &look.At}
+	}
+	card, err := agentcard.Parse(look.Card)
+	if look.Card == nil || err != nil {
+		return
+	}
+	if e, err := config.Enforced(i.current(), status.ID, card); err == nil {
+		status.Enforcement = &api.Enforcement{Level: e.Level, FreeText: e.FreeText, Skills: []api.SkillLevel{}}
+		for _, s := range e.Skills {
+			status.Enforcement.Skills = append(status.Enforcement.Skills, api.SkillLevel(s))
+		}
+	}
+}
+
 // delegations is the map: the hand-overs that configuration and cards allow, and the
 // recorded attempts.
 func (i *Instance) delegations(ctx context.Context) (console.Map, error) {

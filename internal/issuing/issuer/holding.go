@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
@@ -122,6 +123,54 @@ func (i *Issuer) LiveOf(ctx context.Context, holder string) ([]Capability, error
 		return nil
 	})
 	return out, err
+}
+
+const (
+	// livePage is how many capabilities are read at a time, and liveScan how many are
+	// looked at for one answer. They bound its time and memory.
+	livePage = 500
+	liveScan = 10000
+)
+
+// InForce returns up to q.Limit capabilities in force that match, the one that was issued
+// last first. Expired and revoked ones are left out, frozen ones are not. A holder without
+// a colon is the configured name of a calling agent. next is what q.Before is for the next
+// page, "" after the last; a page can be empty and have a next one.
+func (i *Issuer) InForce(ctx context.Context, q LiveQuery) (page []Capability, next string, err error) {
+	limit, name := q.Limit, ""
+	if q.Holder != "" && !strings.Contains(q.Holder, ":") {
+		name, q.Holder = q.Holder, ""
+	}
+	q.After, q.Limit = i.config.Now(), min(livePage, limit+1)
+	err = i.config.Store.View(ctx, func(r Reader) error {
+		page, next = nil, ""
+		q := q
+		for looked := 0; ; looked += q.Limit {
+			found, err := r.LiveBefore(q)
+			if err != nil {
+				return err
+			}
+			for _, c := range found {
+				if name != "" && c.Requester != name || i.Dead(c) {
+					continue
+				}
+				if len(page) == limit {
+					next = page[limit-1].ID
+					return nil
+				}
+				page = append(page, c)
+			}
+			if len(found) < q.Limit {
+				return nil
+			}
+			q.Before = found[len(found)-1].ID
+			if q.Limit = livePage; looked >= liveScan {
+				next = q.Before
+				return nil
+			}
+		}
+	})
+	return page, next, err
 }
 
 // liveLimit bounds what LiveOf returns.

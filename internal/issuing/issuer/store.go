@@ -62,6 +62,9 @@ type Reader interface {
 	// Live returns the capabilities that expire after a moment, in the order in
 	// which they were issued: a parent comes before its children.
 	Live(after time.Time) iter.Seq2[Capability, error]
+	// LiveBefore returns some capabilities that match, the one that was issued last
+	// first. [ErrNotFound] means that there is no capability of the id in Before.
+	LiveBefore(query LiveQuery) ([]Capability, error)
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
@@ -182,6 +185,17 @@ type HeldQuery struct {
 	Principal string
 	Grant     string    // "" for every grant
 	After     time.Time // those that expire after this
+	Limit     int       // of how many, 1 at least
+}
+
+// LiveQuery selects capabilities; empty members select everything.
+type LiveQuery struct {
+	Agent     string
+	Holder    string
+	Principal string
+	Root      string    // those of one tree
+	After     time.Time // those that expire after this
+	Before    string    // id of a capability: those that were issued before it
 	Limit     int       // of how many, 1 at least
 }
 

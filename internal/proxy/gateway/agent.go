@@ -323,6 +323,42 @@ func (g *Gateway) Card(ctx context.Context, agent string) ([]byte, error) {
 	return g.inFront(a, "", v.raw)
 }
 
+// Look is the last look of the gateway at an agent.
+type Look struct {
+	Asked   bool // false for an agent that is asked for no card
+	At      time.Time
+	Failure error  // nil where the agent answered
+	Card    []byte // as the agent has it; nil where none can be used
+}
+
+// Look returns the last look at an agent without waiting for another one. Where that is too
+// old, the agent is asked again meanwhile.
+func (g *Gateway) Look(agent string) (Look, error) {
+	a, ok := g.all()[agent]
+	if !ok {
+		return Look{}, fmt.Errorf("gateway: no agent %q", agent)
+	}
+	usable, fresh, failure := a.known()
+	if !fresh && failure == nil {
+		refreshed := a.fetches.DoChan("", a.refresh)
+		if a.MCP != nil || a.Local { // it is made here
+			if r := <-refreshed; r.Err == nil {
+				usable, _ = r.Val.(*view)
+			}
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := Look{Asked: a.MCP == nil, At: a.fetched, Failure: a.failure}
+	if a.failure != nil {
+		l.At = a.failed
+	}
+	if usable != nil {
+		l.Card = usable.raw
+	}
+	return l, nil
+}
+
 // inFront makes the card that clients see of one of the agent's: with our URLs,
 // and signed by the agent's key here, since no other signature is of that card.
 // A card that cannot be signed has none.

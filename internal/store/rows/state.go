@@ -100,6 +100,31 @@ func (r Reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
 	}
 }
 
+// LiveBefore implements [issuer.Reader]. Bodies are read of the selected rows alone.
+func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
+	if q.Limit < 1 {
+		return nil, errors.New("store: live capabilities: Limit must be 1 at least")
+	}
+	where, args := "expires > ?", []any{q.After.Unix()}
+	for _, c := range []struct{ column, value string }{{"agent", q.Agent}, {"holder", q.Holder}, {"principal", q.Principal}, {"root", q.Root}} {
+		if c.value != "" {
+			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
+		}
+	}
+	if q.Before != "" {
+		var before int64
+		err := r.db.QueryRow("SELECT made FROM capability WHERE id = ?", q.Before).Scan(&before)
+		if errors.Is(err, ErrNone) {
+			return nil, issuer.ErrNotFound
+		}
+		if err != nil {
+			return nil, fmt.Errorf("store: live capabilities: %w", err)
+		}
+		where, args = where+" AND made < ?", append(args, before)
+	}
+	return r.capabilities("SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE "+where+" ORDER BY made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)...)
+}
+
 func (r Reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {
 	var out []issuer.Capability
 	for data, err := range r.raw(query, args...) {

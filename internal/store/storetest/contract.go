@@ -91,6 +91,7 @@ func Run(t *testing.T, place Place) {
 		"ModeIsWhatWasSetLast":                     modeIsWhatWasSetLast,
 		"WhatIsHeld":                               whatIsHeld,
 		"LiveCapabilities":                         liveCapabilities,
+		"PagesOfLiveCapabilities":                  livePages,
 		"NamesAreComparedBytewise":                 namesAreComparedBytewise,
 		"RecordsAreSelected":                       recordsAreSelected,
 		"RecordsAreSelectedByTheirMembers":         recordsAreSelectedByTheirMembers,

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	std "cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -153,5 +154,70 @@ func liveCapabilities(t *testing.T, place Place) {
 	})
 	if want := []string{"cap_0", "cap_2"}; err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v %v; want %v", got, err, want)
+	}
+}
+
+// livePages: every member of a query selects, the last that was issued comes first, and a
+// page begins behind the one before.
+func livePages(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	for i, c := range []issuer.Capability{
+		{Agent: "documents", Holder: "key:a", Principal: "user:alice"},
+		{Agent: "mail", Holder: "key:a", Principal: "user:bob"},
+		{Agent: "documents", Holder: "key:b", Principal: "user:alice", Root: "cap_0"},
+		{Agent: "documents", Holder: "key:a", Principal: "user:bob"},
+	} {
+		one := capability(fmt.Sprint("cap_", i))
+		one.RevocationID, one.Agent, one.Holder, one.Principal = fmt.Sprint("rv_", i), c.Agent, c.Holder, c.Principal
+		one.Root, one.Expires = std.Or(c.Root, one.ID), noon.Add(time.Duration(i+1)*time.Hour)
+		if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(one) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		query issuer.LiveQuery
+		want  []string
+	}{
+		"all":              {issuer.LiveQuery{}, []string{"cap_3", "cap_2", "cap_1", "cap_0"}},
+		"in force at 14":   {issuer.LiveQuery{After: noon.Add(2 * time.Hour)}, []string{"cap_3", "cap_2"}},
+		"of an agent":      {issuer.LiveQuery{Agent: "documents"}, []string{"cap_3", "cap_2", "cap_0"}},
+		"of a holder":      {issuer.LiveQuery{Holder: "key:a"}, []string{"cap_3", "cap_1", "cap_0"}},
+		"for a user":       {issuer.LiveQuery{Principal: "user:alice"}, []string{"cap_2", "cap_0"}},
+		"of a tree":        {issuer.LiveQuery{Root: "cap_0"}, []string{"cap_2", "cap_0"}},
+		"holder and agent": {issuer.LiveQuery{Holder: "key:a", Agent: "mail"}, []string{"cap_1"}},
+		"nothing":          {issuer.LiveQuery{Agent: "calendar"}, nil},
+	} {
+		for _, limit := range []int{1, 2, 10} {
+			var got []string
+			q := c.query
+			for q.Limit = limit; ; {
+				var page []issuer.Capability
+				err := s.View(t.Context(), func(r issuer.Reader) error {
+					var err error
+					page, err = r.LiveBefore(q)
+					return err
+				})
+				if err != nil || len(page) > limit {
+					t.Fatalf("%s, %d at a time: %d, %v", name, limit, len(page), err)
+				}
+				if len(page) == 0 {
+					break
+				}
+				for _, one := range page {
+					got = append(got, one.ID)
+				}
+				q.Before = got[len(got)-1]
+			}
+			if !cmp.Equal(got, c.want) {
+				t.Errorf("%s, %d at a time:\n%s", name, limit, cmp.Diff(c.want, got))
+			}
+		}
+	}
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		_, err := r.LiveBefore(issuer.LiveQuery{Limit: 1, Before: "cap_9"})
+		return err
+	})
+	if !errors.Is(err, issuer.ErrNotFound) {
+		t.Errorf("before a capability that is not there: %v; want ErrNotFound", err)
 	}
 }

@@ -27,6 +27,8 @@ const (
 	// whose outcome is awaited.
 	activityTook = 500
 	activityOpen = 10_000
+	// activityCallers bounds the callers that are named of one agent.
+	activityCallers = 50
 )
 
 // Minute counts the calls of one minute.
@@ -48,6 +50,10 @@ type AgentActivity struct {
 	Allowed int       `json:"allowed"`
 	Denied  int       `json:"denied"`
 	Last    time.Time `json:"last"`
+	// Callers are up to 50 of those that called, by name.
+	Callers []string `json:"callers"`
+	// Drift is how often the agent did what its card does not declare.
+	Drift int `json:"drift"`
 }
 
 // ReasonActivity counts the denials for one reason in the last hour.
@@ -125,7 +131,10 @@ func (a *Activity) Report(ctx context.Context) (ActivityReport, error) {
 		out.Minutes = append(out.Minutes, one)
 		for id, n := range m.agents {
 			sum := agents[id]
-			agents[id] = AgentActivity{Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last)}
+			agents[id] = AgentActivity{
+				Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
+				Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
+			}
 		}
 		for code, n := range m.reasons {
 			reasons[code] += n
@@ -142,6 +151,19 @@ func (a *Activity) Report(ctx context.Context) (ActivityReport, error) {
 	})
 	maps.DeleteFunc(a.minutes, func(at int64, _ *minuteCount) bool { return at < first.Unix() })
 	return out, nil
+}
+
+// callers adds names to a sorted list that is bounded.
+func callers(to []string, names ...string) []string {
+	if to == nil {
+		to = []string{}
+	}
+	for _, name := range names {
+		if at, there := slices.BinarySearch(to, name); !there && len(to) < activityCallers {
+			to = slices.Insert(to, at, strings.Clone(name))
+		}
+	}
+	return to
 }
 
 // quantile is a percentile of sorted numbers, 0 of none.
@@ -225,13 +247,18 @@ func (a *Activity) add(r evidence.Record) {
 				m.took = append(m.took, max(0, r.Time.Sub(began).Milliseconds()))
 			}
 		}
+		if n := len(driftOf(r)); n > 0 {
+			sum := m.agents[r.AgentID]
+			sum.Drift += n
+			m.agents[r.AgentID] = sum
+		}
 		return
 	}
 	if action.ClassOf(r.ActionType) != action.Call {
 		return
 	}
 	sum := m.agents[r.AgentID]
-	sum.Last = later(sum.Last, r.Time)
+	sum.Last, sum.Callers = later(sum.Last, r.Time), callers(sum.Callers, r.Details.Requester)
 	if r.Decision == evidence.Allow {
 		m.Allowed++
 		sum.Allowed++

@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
@@ -41,6 +39,8 @@ type Admin struct {
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // the keys that a verifier should pin
 	Agents   func() []AgentStatus
+	// Looked fills in the last look of the gateway at an agent.
+	Looked   func(*AgentStatus)
 	URL      string // public base URL
 	FeedKey  signed.Public
 	Gateways *Gateways // the remote gateways
@@ -74,32 +74,6 @@ type Admin struct {
 	MaximumLifetime time.Duration
 	Now             func() time.Time
 	Log             *slog.Logger
-}
-
-// AgentStatus is an agent as operators see it.
-type AgentStatus struct {
-	ID       string `json:"id"`
-	URL      string `json:"url"`
-	Upstream string `json:"upstream"`
-	Mode     string `json:"mode"` // as configured; the one in force may have been set since
-	Frozen   bool   `json:"frozen,omitempty"`
-	// Canary is the share of callers in percent that the configured mode holds for, Rules
-	// are the modes of some callers and grants; an operator's setting overrides them.
-	Canary int        `json:"canary"`
-	Rules  []ModeRule `json:"rules,omitempty"`
-	Set    bool       `json:"set,omitempty"` // whether an operator set the mode
-	// Degraded names the calls that continue while records cannot be written, "" for none.
-	// Unrecorded is how many did of which the evidence does not tell yet.
-	Degraded   string `json:"degraded,omitempty"`
-	Unrecorded int64  `json:"unrecorded,omitempty"`
-}
-
-// ModeRule is the mode of one caller at an agent, or of calls about one grant.
-type ModeRule struct {
-	Caller string `json:"caller,omitempty"`
-	Grant  string `json:"grant,omitempty"`
-	Mode   string `json:"mode"`
-	Canary int    `json:"canary"`
 }
 
 // Handler returns the interface, for holders of the operator's token.
@@ -223,147 +197,6 @@ func decode(r *http.Request, into any) error {
 		return status{http.StatusBadRequest, "body: " + err.Error()}
 	}
 	return nil
-}
-
-func (a *Admin) agents(r *http.Request) (any, error) {
-	out, untold := append([]AgentStatus{}, a.Agents()...), a.Unrecorded()
-	for i := range out {
-		out[i].Unrecorded = untold[out[i].ID]
-		mode, err := a.Mode(r.Context(), out[i].ID)
-		if err != nil {
-			return nil, err
-		}
-		if out[i].Set, err = a.ModeSet(r.Context(), out[i].ID); err != nil {
-			return nil, err
-		}
-		out[i].Mode, out[i].Frozen = string(mode), a.Issuer.Frozen(issuer.AgentTarget(out[i].ID))
-	}
-	return out, nil
-}
-
-// Mode returns the mode that is in force for an agent: the one that an
-// operator set, and otherwise the configured one.
-func (a *Admin) Mode(_ context.Context, agent string) (gate.Mode, error) {
-	set := a.Issuer.Mode(agent)
-	for _, s := range a.Agents() {
-		if s.ID == agent && set == "" {
-			set = s.Mode
-		}
-	}
-	return gate.ParseMode(set)
-}
-
-// ModeSet reports whether an operator set the mode of an agent.
-func (a *Admin) ModeSet(_ context.Context, agent string) (bool, error) {
-	return a.Issuer.Mode(agent) != "", nil
-}
-
-// modeConfigured takes back a mode that an operator set.
-const modeConfigured = "configured"
-
-// Overridden returns the agents whose mode an operator set to another one than
-// the configuration has, with both.
-func (a *Admin) Overridden(ctx context.Context) (map[string][2]string, error) {
-	out := map[string][2]string{}
-	for _, s := range a.Agents() {
-		mode, err := a.Mode(ctx, s.ID)
-		if err != nil {
-			return nil, err
-		}
-		if string(mode) != s.Mode {
-			out[s.ID] = [2]string{string(mode), s.Mode}
-		}
-	}
-	return out, nil
-}
-
-func (a *Admin) setMode(r *http.Request) (any, error) {
-	var body modeChange
-	if err := decode(r, &body); err != nil {
-		return nil, err
-	}
-	agent := r.PathValue("agent")
-	if _, ok := a.Issuer.Agent(agent); !ok {
-		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
-	}
-	set := body.Mode
-	if set == modeConfigured {
-		set = ""
-	} else if _, err := gate.ParseMode(set); err != nil {
-		return nil, status{http.StatusBadRequest, err.Error() + ", or " + modeConfigured + " to use the mode in the configuration"}
-	}
-	before, err := a.Mode(r.Context(), agent)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.Issuer.SetMode(r.Context(), operator(r), agent, set); err != nil {
-		return nil, err
-	}
-	mode, err := a.Mode(r.Context(), agent)
-	return modeChanged{agent, string(mode), string(before)}, err
-}
-
-// CapabilityStatus is a capability as operators see it: with its real
-// resources, without its token.
-type CapabilityStatus struct {
-	ID           string          `json:"id"`
-	Agent        string          `json:"agent"`
-	Grant        string          `json:"grant"`
-	Root         string          `json:"root"`
-	Ancestors    []string        `json:"ancestors,omitempty"`
-	Principal    string          `json:"principal"`
-	Holder       string          `json:"holder"`
-	Requester    string          `json:"requester,omitempty"`
-	Purpose      string          `json:"purpose"`
-	Task         string          `json:"task,omitempty"`
-	Tenant       string          `json:"tenant,omitempty"` // of that task
-	Operations   []string        `json:"operations"`
-	Resources    []string        `json:"resources,omitempty"`
-	Authority    json.RawMessage `json:"authority"`
-	RevocationID string          `json:"revocationId"`
-	Created      time.Time       `json:"created"`
-	Expires      time.Time       `json:"expires"`
-	Legacy       bool            `json:"legacy,omitempty"`
-	Revoked      bool            `json:"revoked"`
-	Frozen       bool            `json:"frozen,omitempty"`
-	Expired      bool            `json:"expired"`
-}
-
-func (a *Admin) capability(r *http.Request) (any, error) {
-	c, err := a.Issuer.Capability(r.Context(), r.PathValue("id"))
-	if err != nil {
-		return nil, err
-	}
-	return a.status(c), nil
-}
-
-// capabilities lists the capabilities that a holder can still use, and those of the
-// holders to whom it passed one on.
-func (a *Admin) capabilities(r *http.Request) (any, error) {
-	holder := r.URL.Query().Get("holder")
-	if holder == "" {
-		return nil, status{http.StatusBadRequest, "holder is missing; want the configured name of an agent, or a holder such as key:THUMBPRINT"}
-	}
-	live, err := a.Issuer.LiveOf(r.Context(), holder)
-	out := make([]CapabilityStatus, len(live))
-	for n, c := range live {
-		out[n] = a.status(c)
-	}
-	return out, err
-}
-
-func (a *Admin) status(c issuer.Capability) CapabilityStatus {
-	s := CapabilityStatus{
-		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
-		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Operations: c.Operations(),
-		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
-		Legacy: c.Legacy, Revoked: a.Issuer.Dead(c), Expired: !c.Expires.After(a.Now()),
-		Frozen: a.Issuer.Stopped(c),
-	}
-	for _, h := range c.Handles {
-		s.Resources = append(s.Resources, h.Resource)
-	}
-	return s
 }
 
 func (a *Admin) record(r *http.Request) (any, error) {

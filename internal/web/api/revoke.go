@@ -48,6 +48,8 @@ type Victim struct {
 	Holder    string    `json:"holder"`
 	Requester string    `json:"requester,omitempty"`
 	Purpose   string    `json:"purpose"`
+	Task      string    `json:"task,omitempty"`
+	Tenant    string    `json:"tenant,omitempty"` // of that task
 	Expires   time.Time `json:"expires"`
 }
 
@@ -59,7 +61,7 @@ func (a *Admin) victims(r *http.Request, t issuer.Target) (any, error) {
 	out := []Victim{}
 	for _, c := range dying {
 		v := Victim{
-			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Expires: c.Expires,
+			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Expires: c.Expires,
 		}
 		if n := len(c.Ancestors); n > 0 {
 			v.Parent = c.Ancestors[n-1]

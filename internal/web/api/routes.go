@@ -52,6 +52,7 @@ func (a *Admin) table() []route {
 func (a *Admin) operating() []route {
 	return []route{
 		{pattern: "GET /v1/agents", says: "List the protected agents.", out: []AgentStatus{}, serve: serve(a, a.agents)},
+		{pattern: "GET /v1/agents/{agent}", says: "Return one protected agent, with the behaviour that its card does not declare.", out: AgentDetail{}, serve: serve(a, a.agent)},
 		{pattern: "PUT /v1/agents/{agent}/mode", says: "Set the mode of an agent, or \"configured\" to use that of the configuration.", in: modeChange{}, out: modeChanged{}, serve: serve(a, a.setMode)},
 		{pattern: "POST /v1/agents/{agent}/keys", says: "Have an agent issue with a new key.", in: Rotation{}, out: Rotated{}, serve: serve(a, a.rotate)},
 		{pattern: "GET /v1/trust/{agent}", says: "Return the score of an agent.", query: []parameter{{"at", "time in RFC 3339; now without it"}}, out: Score{}, serve: serve(a, a.trust)},
@@ -87,7 +88,7 @@ func (a *Admin) gatewayRoutes() []route {
 
 func (a *Admin) capabilityRoutes() []route {
 	return []route{
-		{pattern: "GET /v1/capabilities", says: "List the live capabilities of a holder, and those that it passed on.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}}, out: []CapabilityStatus{}, serve: serve(a, a.capabilities)},
+		{pattern: "GET /v1/capabilities", says: "Return one page of the capabilities in force, the newest first; with a holder alone, all that it can use and that it passed on. Powerbox-Next has the id that the next page begins before.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}, {"agent", "id of the agent that it is for"}, {"principal", "person for whom it acts"}, {"root", "id of the capability that it descends from"}, {"before", "id of a capability: those that are older"}, {"limit", "how many, at most"}}, out: []CapabilityStatus{}, serve: a.capabilities},
 		{pattern: "GET /v1/capabilities/{id}", says: "Return one capability, without its token.", out: CapabilityStatus{}, serve: serve(a, a.capability)},
 		{pattern: "POST /v1/capabilities/{id}/status", says: "Give a capability a place in the status list.", serve: serve(a, a.statusPlace)},
 		{pattern: "POST /v1/can", says: "Tell whether the scope of a caller allows an operation.", in: canRequest{}, out: canAnswer{}, serve: serve(a, a.can)},

@@ -82,17 +82,22 @@ func (s *seen) add(r evidence.Record, known func(origin string) bool) {
 	}
 }
 
-func (s *seen) addDrift(r evidence.Record) {
+// driftOf is what an outcome says of undeclared behaviour.
+func driftOf(r evidence.Record) []string {
 	if !bytes.Contains(r.Outcome, []byte(`"drift"`)) {
-		return
+		return nil
 	}
 	var told struct {
 		Drift []string `json:"drift"`
 	}
 	if json.Unmarshal(r.Outcome, &told) != nil {
-		return // a record of another version
+		return nil // a record of another version
 	}
-	for _, b := range told.Drift {
+	return told.Drift
+}
+
+func (s *seen) addDrift(r evidence.Record) {
+	for _, b := range driftOf(r) {
 		of := s.drift[r.AgentID]
 		switch {
 		case of == nil && s.drift == nil:

@@ -270,7 +270,7 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 	}
 	answer := Answer{Page: "evidence", Title: "Evidence", Script: "verify.js"}
 	var activity api.ActivityReport
-	if err := v.API.Get(v.Context(), "/v1/activity", &activity); err != nil {
+	if err := v.API.Get(v.Context(), "/v1/summary", &activity); err != nil {
 		return Answer{}, err
 	}
 	page.Size = activity.Head.Size

@@ -59,7 +59,7 @@ func (p *Pages) live(v *Visit) (Answer, error) {
 		}
 	}
 	var activity api.ActivityReport
-	if err := v.API.Get(v.Context(), "/v1/activity", &activity); err != nil {
+	if err := v.API.Get(v.Context(), "/v1/summary", &activity); err != nil {
 		return Answer{}, err
 	}
 	page.Reasons = activity.Reasons

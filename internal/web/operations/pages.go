@@ -20,7 +20,7 @@ func Templates() fs.FS { return files }
 
 // Functions are the functions that the templates use.
 func Functions() template.FuncMap {
-	return template.FuncMap{"short": short, "ago": ago, "number": number}
+	return template.FuncMap{"short": short, "ago": ago, "number": number, "others": others}
 }
 
 // Config has the parts that the pages need. Every field is required.
@@ -87,6 +87,8 @@ func Links() []Link {
 	return []Link{
 		{Path, "Home"},
 		{livePath, "Live"},
+		{Path + "/agents", "Agents"},
+		{Path + "/capabilities", "Capabilities"},
 		{evidencePath, "Evidence"},
 		{Path + "/try", "Try it"},
 		{Path + "/policy", "Policy"},
@@ -107,6 +109,19 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/settings", Serve: p.settings},
 		{Pattern: "GET " + livePath, Serve: p.live},
 		{Pattern: "GET " + livePath + "/events", Serve: p.liveEvents},
+		{Pattern: "GET " + Path + "/agents", Serve: p.agents},
+		{Pattern: "GET " + Path + "/agents/{id}", Serve: p.agent},
+		{Pattern: "GET " + Path + "/agents/{id}/freeze", Serve: p.previewStop(false)},
+		{Pattern: "POST " + Path + "/agents/{id}/freeze", Serve: p.stop("/v1/freezes"), Change: true},
+		{Pattern: "GET " + Path + "/agents/{id}/thaw", Serve: p.previewStop(true)},
+		{Pattern: "POST " + Path + "/agents/{id}/thaw", Serve: p.stop("/v1/thaws"), Change: true},
+		{Pattern: "GET " + Path + "/agents/{id}/mode", Serve: p.previewMode},
+		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Change: true},
+		{Pattern: "GET " + Path + "/capabilities", Serve: p.capabilities},
+		{Pattern: "GET " + Path + "/capabilities/{id}", Serve: p.capability},
+		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
+		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Change: true},
+		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
 	}, p.evidenceRoutes()...)
 }
 
@@ -153,3 +168,6 @@ func number(n any) string {
 	}
 	return text
 }
+
+// others words how many more there are than the first.
+func others(n int) string { return plural(n-1, "other") }

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+)
+
+// CapabilityStatus is a capability as operators see it: with its real
+// resources, without its token.
+type CapabilityStatus struct {
+	ID           string          `json:"id"`
+	Agent        string          `json:"agent"`
+	Grant        string          `json:"grant"`
+	Root         string          `json:"root"`
+	Ancestors    []string        `json:"ancestors,omitempty"`
+	Principal    string          `json:"principal"`
+	Holder       string          `json:"holder"`
+	Requester    string          `json:"requester,omitempty"`
+	Purpose      string          `json:"purpose"`
+	Task         string          `json:"task,omitempty"`
+	Tenant       string          `json:"tenant,omitempty"` // of that task
+	Operations   []string        `json:"operations"`
+	Resources    []string        `json:"resources,omitempty"`
+	Authority    json.RawMessage `json:"authority"`
+	RevocationID string          `json:"revocationId"`
+	Created      time.Time       `json:"created"`
+	Expires      time.Time       `json:"expires"`
+	Legacy       bool            `json:"legacy,omitempty"`
+	Revoked      bool            `json:"revoked"`
+	Frozen       bool            `json:"frozen,omitempty"`
+	Expired      bool            `json:"expired"`
+}
+
+func (a *Admin) capability(r *http.Request) (any, error) {
+	c, err := a.Issuer.Capability(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return a.status(c), nil
+}
+
+// capabilityPage is how many capabilities a page has where no limit is named.
+const capabilityPage = 100
+
+// capabilities answers with a page of the capabilities in force, the one that was issued last
+// first. With a holder and nothing else, it answers with all that the holder can still use,
+// and what it passed on to others.
+func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
+	var found []issuer.Capability
+	var next string
+	query := r.URL.Query()
+	q, err := inForceQuery(query)
+	switch {
+	case err != nil:
+	case len(query) == 1 && q.Holder != "":
+		found, err = a.Issuer.LiveOf(r.Context(), q.Holder)
+	default:
+		found, next, err = a.Issuer.InForce(r.Context(), q)
+	}
+	if errors.Is(err, issuer.ErrNotFound) {
+		err = status{http.StatusBadRequest, "before names no capability; want the id of one, from the page before"}
+	}
+	if next != "" {
+		w.Header().Set(NextHeader, next)
+	}
+	out := make([]CapabilityStatus, len(found))
+	for n, c := range found {
+		out[n] = a.status(c)
+	}
+	reply(w, r, a.Log, out, err)
+}
+
+// inForceQuery reads the selection of a request. An unknown name is refused: otherwise a caller
+// could take all capabilities for its selection.
+func inForceQuery(query url.Values) (issuer.LiveQuery, error) {
+	q := issuer.LiveQuery{Limit: capabilityPage}
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "agent":
+			q.Agent = value
+		case "holder":
+			q.Holder = value
+		case "principal":
+			q.Principal = value
+		case "root":
+			q.Root = value
+		case "before":
+			q.Before = value
+		case "limit":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > pageLimit {
+				return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
+			}
+			q.Limit = n
+		default:
+			return q, status{http.StatusBadRequest, "capabilities cannot be selected by " + strconv.Quote(name) + "; want agent, holder (the configured name of an agent, or an id such as key:THUMBPRINT), principal, root, before or limit"}
+		}
+	}
+	return q, nil
+}
+
+func (a *Admin) status(c issuer.Capability) CapabilityStatus {
+	s := CapabilityStatus{
+		ID: c.ID, Agent: c.Agent, Grant: c.Grant, Root: c.Root, Ancestors: c.Ancestors, Principal: c.Principal,
+		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Operations: c.Operations(),
+		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
+		Legacy: c.Legacy, Revoked: a.Issuer.Dead(c), Expired: !c.Expires.After(a.Now()),
+		Frozen: a.Issuer.Stopped(c),
+	}
+	for _, h := range c.Handles {
+		s.Resources = append(s.Resources, h.Resource)
+	}
+	return s
+}

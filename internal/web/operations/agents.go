@@ -1,0 +1,230 @@
+package operations
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// agentsPage is the table of agents.
+type agentsPage struct {
+	Text   string // that is searched for
+	Agents []agentRow
+	All    int // without the search
+}
+
+// agentRow is an agent with its last hour.
+type agentRow struct {
+	api.AgentStatus
+	api.AgentActivity
+	Used  string // how long ago, "" for not in this hour
+	Level string
+	Kinds string
+}
+
+// kinds are the names of the kinds of agents.
+var kinds = map[string]string{"a2a": "A2A", "mcp": "MCP", "agent_auth": "Agent Auth", "local": "in a program"}
+
+func (p *Pages) agents(v *Visit) (Answer, error) {
+	rows, err := p.agentRows(v.Context(), v.API)
+	if err != nil {
+		return Answer{}, err
+	}
+	page := agentsPage{Text: strings.TrimSpace(v.URL.Query().Get("text")), All: len(rows)}
+	for _, row := range rows {
+		if row.matches(page.Text) {
+			page.Agents = append(page.Agents, row)
+		}
+	}
+	return Answer{Page: "agents", Title: "Agents", Body: page}, nil
+}
+
+func (p *Pages) agentRows(ctx context.Context, of API) ([]agentRow, error) {
+	var statuses []api.AgentStatus
+	var activity api.ActivityReport
+	if err := of.Get(ctx, "/v1/agents", &statuses); err != nil {
+		return nil, err
+	}
+	if err := of.Get(ctx, "/v1/summary", &activity); err != nil {
+		return nil, err
+	}
+	calls := map[string]api.AgentActivity{}
+	for _, one := range activity.Agents {
+		calls[one.Agent] = one
+	}
+	rows := make([]agentRow, len(statuses))
+	for i, s := range statuses {
+		rows[i] = p.row(s, calls[s.ID])
+	}
+	return rows, nil
+}
+
+func (p *Pages) row(s api.AgentStatus, calls api.AgentActivity) agentRow {
+	row := agentRow{AgentStatus: s, AgentActivity: calls, Kinds: kinds[s.Kind]}
+	if !calls.Last.IsZero() {
+		row.Used = ago(p.config.Now().Sub(calls.Last))
+	}
+	if s.Enforcement != nil {
+		row.Level = s.Enforcement.Level
+	}
+	return row
+}
+
+// matches reports whether every word of a search is in the row.
+func (r agentRow) matches(text string) bool {
+	has := []string{r.ID, r.Mode, r.Kinds, r.Level, r.Health.State}
+	if r.Frozen {
+		has = append(has, "frozen")
+	}
+	all := strings.ToLower(strings.Join(append(has, r.Callers...), "\n"))
+	for _, word := range strings.Fields(strings.ToLower(text)) {
+		if !strings.Contains(all, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// agentPage is one agent.
+type agentPage struct {
+	agentRow
+	Seen     []api.Drift
+	Held     []*held // the capabilities that this agent issued, as trees
+	More     bool    // there are more than are shown
+	Denials  []denial
+	Modes    []string
+	FrozenBy *api.FreezeStatus
+}
+
+// held is a capability with those that were narrowed from it.
+type held struct {
+	api.CapabilityStatus
+	Who      string // the holder, by its name where it has one
+	Orphan   bool   // its parent is not among the shown ones
+	Children []*held
+}
+
+// denial is a denied call.
+type denial struct {
+	ID, Caller, Operation, Code, Message string
+	At                                   time.Time
+}
+
+const (
+	// treeLimit is how many capabilities a tree has, denialLimit how many denials are
+	// listed.
+	treeLimit   = 100
+	denialLimit = 8
+)
+
+func (p *Pages) agent(v *Visit) (Answer, error) {
+	ctx, id := v.Context(), v.PathValue("id")
+	var detail api.AgentDetail
+	if err := v.API.Get(ctx, "/v1/agents/"+url.PathEscape(id), &detail); err != nil {
+		return Answer{}, err
+	}
+	var activity api.ActivityReport
+	if err := v.API.Get(ctx, "/v1/summary", &activity); err != nil {
+		return Answer{}, err
+	}
+	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}}
+	i := slices.IndexFunc(activity.Agents, func(a api.AgentActivity) bool { return a.Agent == id })
+	if i >= 0 {
+		page.agentRow = p.row(detail.AgentStatus, activity.Agents[i])
+	} else {
+		page.agentRow = p.row(detail.AgentStatus, api.AgentActivity{})
+	}
+	found, next, err := v.API.capabilities(ctx, url.Values{"agent": {id}}, treeLimit)
+	if err != nil {
+		return Answer{}, err
+	}
+	page.Held, page.More = trees(found), next != ""
+	if page.Denials, err = v.API.denials(ctx, id); err != nil {
+		return Answer{}, err
+	}
+	if page.FrozenBy, err = v.API.freeze(ctx, agentTarget(id)); err != nil {
+		return Answer{}, err
+	}
+	return Answer{Page: "agent", Title: id, Body: page}, nil
+}
+
+// agentTarget names an agent in a freeze.
+func agentTarget(id string) string { return "agent:" + id }
+
+// trees puts every capability under the one that it was narrowed from.
+func trees(found []api.CapabilityStatus) []*held {
+	all := make(map[string]*held, len(found))
+	for _, c := range found {
+		all[c.ID] = &held{CapabilityStatus: c, Who: who(c.Requester, c.Holder)}
+	}
+	var roots []*held
+	for _, c := range slices.Backward(found) { // a parent was issued before its children
+		one := all[c.ID]
+		if n := len(c.Ancestors); n > 0 {
+			if parent := all[c.Ancestors[n-1]]; parent != nil {
+				parent.Children = append(parent.Children, one)
+				continue
+			}
+			one.Orphan = true
+		}
+		roots = append(roots, one)
+	}
+	return roots
+}
+
+// who names a holder: by the name that the configuration has for it, if there is one,
+// and otherwise by the ends of its id.
+func who(name, holder string) string {
+	if name != "" {
+		return name
+	}
+	const begin, end = 10, 4
+	if len(holder) <= begin+end+1 {
+		return holder
+	}
+	return holder[:begin] + "\u2026" + holder[len(holder)-end:]
+}
+
+// capabilities returns a page of capabilities in force, and what the next one begins before.
+func (a API) capabilities(ctx context.Context, query url.Values, limit int) ([]api.CapabilityStatus, string, error) {
+	query.Set("limit", strconv.Itoa(limit))
+	var found []api.CapabilityStatus
+	header, err := a.call(ctx, "GET", "/v1/capabilities?"+query.Encode(), nil, &found)
+	if err != nil {
+		return nil, "", err
+	}
+	return found, header.Get(nextHeader), nil
+}
+
+// denials are the last denied calls at an agent.
+func (a API) denials(ctx context.Context, agent string) ([]denial, error) {
+	records, _, err := a.Records(ctx, url.Values{"agent": {agent}, "decision": {string(evidence.Deny)}, "limit": {strconv.Itoa(denialLimit)}})
+	out := make([]denial, 0, len(records))
+	for _, s := range records {
+		r := s.Record()
+		d := denial{ID: r.ID, Caller: r.Details.Requester, Operation: r.Intent.Operation, At: r.Time}
+		if len(r.Details.Reasons) > 0 {
+			d.Code, d.Message = r.Details.Reasons[0].Code, r.Details.Reasons[0].Message
+		}
+		out = append(out, d)
+	}
+	return out, err
+}
+
+// freeze is the freeze of a target that is in force, nil for none.
+func (a API) freeze(ctx context.Context, target string) (*api.FreezeStatus, error) {
+	var all []api.FreezeStatus
+	err := a.Get(ctx, "/v1/freezes", &all)
+	for i := range all {
+		if all[i].Target == target {
+			return &all[i], err
+		}
+	}
+	return nil, err
+}
