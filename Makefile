@@ -128,6 +128,11 @@ vectors:
 bench:
 	cd bench && go run .
 
+# The pictures of the console in the docs, from the data of the demo.
+screenshots:
+	go build -o $(CURDIR)/dist/powerbox ./cmd/powerbox
+	go -C e2e run ./screenshots $(CURDIR)/dist/powerbox $(CURDIR)/docs/pictures
+
 generate:
 	go generate ./...
 	$(HOUSE) conformance -write

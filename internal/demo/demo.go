@@ -316,6 +316,8 @@ func names(handles []holder.Handle) string {
 // keepRunning leaves everything up until the program is interrupted.
 func (d *demo) keepRunning(ctx context.Context) {
 	d.out.act("Still running; end it with Ctrl-C")
+	d.out.say("The console, with everything above on record; log in as olivia, the operator, or as alice, who approves:")
+	d.out.say("  %s/", d.base)
 	d.out.say("The card of the protected documents agent, and a call without a capability:")
 	d.out.say("  curl -s %s/.well-known/agent-card.json", d.gatewayURL(quarterly.Documents))
 	d.out.say(`  curl -s %s -H 'A2A-Version: 1.0' -H 'Content-Type: application/json' \`, d.gatewayURL(quarterly.Documents))

@@ -13,6 +13,9 @@ identity:
     - {name: town, token_file: guard.token, agents: [user, orchestrator, summariser]}
   dev:
     - {name: alice, token: @TOKEN, groups: [finance]}
+    - {name: olivia, token: demo-session-of-the-operator-olivia}
+approvals:
+  operators: ["user:olivia"]
 agents:
   - {id: documents, upstream: "@UP_DOCUMENTS", mode: require, required: [documents:read/retrieve]}
   - {id: mail, upstream: "@UP_MAIL", mode: require, required: [mail:send/send]}
