@@ -44,9 +44,9 @@ type Admin struct {
 	URL      string // public base URL
 	FeedKey  signed.Public
 	Gateways *Gateways // the remote gateways
-	// Can decides on a possible call of a configured caller at an agent, without a
-	// capability.
-	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	// Can says why a possible call of a configured caller at an agent is denied without a
+	// capability, in the words of a call. None means that it is allowed.
+	Can func(origin, agent string, attempt powerbox.Attempt) (denied []evidence.Reason)
 	// Policies reads policies that are not in force, by the names of their files.
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
@@ -434,12 +434,12 @@ func (a *Admin) can(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, status{http.StatusBadRequest, err.Error()}
 	}
-	d := a.Can(body.Caller, body.Agent, attempt)
-	reasons := make([]map[string]string, 0, len(d.Reasons))
-	for _, reason := range d.Reasons {
-		reasons = append(reasons, map[string]string{"code": string(reason.Code), "message": reason.String()})
+	denied := a.Can(body.Caller, body.Agent, attempt)
+	reasons := make([]map[string]string, 0, len(denied))
+	for _, reason := range denied {
+		reasons = append(reasons, map[string]string{"code": reason.Code, "message": reason.Message})
 	}
-	return map[string]any{"allowed": d.Allowed, "reasons": reasons}, nil
+	return map[string]any{"allowed": len(denied) == 0, "reasons": reasons}, nil
 }
 
 // bundle streams the evidence. An error after the first byte cannot be told by
