@@ -246,7 +246,7 @@ func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach, log *
 		}
 		fronts = append(fronts, serve.Front{Listener: serve.Limited(serve.Shedding(l, false, log), nil, limits), Handler: handler})
 		if what != "inbound.listen" && !serve.Loopback(l.Addr()) {
-			return nil, cli.Usage(fmt.Errorf("%s is %s; want a loopback address: whoever reaches it acts as the agent", what, address))
+			return nil, cli.Usage(fmt.Errorf("%s is %s; want a loopback address: every program that reaches it acts as the agent", what, address))
 		}
 		return l, nil
 	}

@@ -59,7 +59,7 @@ func recorders(p *cli.Program, name string) (evidence.Recorders, error) {
 // trustOf reads what the flags name.
 func trustOf(p *cli.Program, f verifyFlags) (evidence.Trust, error) {
 	if f.proof != "" && len(f.seen)+len(f.recorders) > 0 {
-		return evidence.Trust{}, cli.Usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+		return evidence.Trust{}, cli.Usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show that the log continues an earlier checkpoint"))
 	}
 	if f.proof == "" && f.claim.given() {
 		return evidence.Trust{}, cli.Usage(errors.New("--expect, --under, --revoked and --honoured are about one record with its --proof"))
