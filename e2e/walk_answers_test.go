@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,4 +79,56 @@ func TestAnUnknownVariableStopsTheServer(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.dir, "powerbox-data")); err == nil {
 		t.Error("serve made a folder before it refused its configuration")
 	}
+}
+
+// A report of nothing, about a name that does not exist, would look like an answer.
+func TestUnknownNamesAreNoAnswers(t *testing.T) {
+	w := start(t, options{})
+	alice := w.caller(aliceToken)
+	allowed(t, alice.byID(alice.reports(), searchBody(wire{})))
+	before := len(w.records("limit=1000"))
+	w.says(1, []string{`record "rec_none": not found`, "nothing was erased"}, "evidence", "erase", "--record", "rec_none", "--yes")
+	w.says(1, []string{`record "rec_none": not found`}, "evidence", "erase", "--record", "rec_none", "--dry-run")
+	w.says(1, []string{`no configured agent is named "nope"; configured are [`, "documents"}, "trace", "--incident", "nope")
+	w.says(1, []string{`no configured agent is named "nope"; configured are [`, "documents"}, "report", "--agent", "nope")
+	w.must("report", "--agent", "documents")
+	w.must("trace", "--incident", "documents")
+	if after := len(w.records("limit=1000")); after != before {
+		t.Errorf("a question or a refused erasure left %d records", after-before)
+	}
+	w.must("evidence", "erase", "--record", w.records("limit=1")[0].ID, "--yes") // it has no body
+	w.must("keys", "new", "attach.jwk")
+	w.says(1, []string{`agent "nope": card: there is no agent at that URL`, "powerbox.yaml configures [", "documents"}, "attach", "--card", w.agentURL("nope"), "--key", "attach.jwk", "--listen", "127.0.0.1:0")
+}
+
+func TestFlagsAndWordsThatCannotHelpAreRefused(t *testing.T) {
+	w := start(t, options{})
+	w.says(2, []string{"write it without the agent: powerbox can planner documents:read/search on documents"}, "can", "planner", "documents/documents:read/search", "on", "documents")
+	for _, principal := range []string{"dev", "user:", "agent:planner"} {
+		w.says(2, []string{"no policy can match it; want a user, such as user:"}, "explain", "policy", "--principal", principal, "--operation", "documents/documents:read/search")
+	}
+	help := w.says(0, []string{"--period", "--seen", "--trust"}, "evidence", "archive", "--help")
+	for _, other := range []string{"--proof", "--expect", "--honoured", "--under", "--revoked"} {
+		if strings.Contains(help, other) {
+			t.Errorf("the help of evidence archive has %s", other)
+		}
+	}
+	if out := w.says(1, []string{"nope has no vectors", "algebra/admits.json", "token/*.json"}, "conformance", "run", "nope"); strings.Contains(out, "FAILED") {
+		t.Errorf("a table of nothing: %s", out)
+	}
+}
+
+func TestCanNamesADenialAsACallDoes(t *testing.T) {
+	w, a := scopedTown(t, "scoped", "documents:read/retrieve")
+	refused := a.send("documents", invoke("search_documents", map[string]any{"query": "x"}, ""))
+	denied(t, refused, "outside_caller_scope")
+	out := w.says(3, []string{`"allowed":false`, `"code":"outside_caller_scope"`}, "can", "orchestrator", "documents:read/search", "on", "documents", "--output", "json")
+	var said struct{ Reasons []struct{ Message string } }
+	if err := json.Unmarshal([]byte(out), &said); err != nil || len(said.Reasons) != 1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if shown := string(refused.Raw) + refused.Error.Message; !strings.Contains(shown, said.Reasons[0].Message) {
+		t.Errorf("can says %q; the call says %s", said.Reasons[0].Message, shown)
+	}
+	w.says(0, []string{`"allowed":true`}, "can", "orchestrator", "documents:read/retrieve", "on", "documents", "--arguments", `{"resourceHandle":"x"}`, "--output", "json")
 }

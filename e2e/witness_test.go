@@ -309,7 +309,7 @@ func TestATK44_ASplitViewIsFound(t *testing.T) {
 	if said := twin.notServed(); !strings.Contains(said, "shows different histories") {
 		t.Errorf("it does not say why:\n%s", said)
 	}
-	if !strings.Contains(one.log.String(), "does not go on from the checkpoint") {
+	if !strings.Contains(one.log.String(), "asks to cosign a checkpoint that does not continue") {
 		t.Errorf("the witness keeps it to itself:\n%s", one.log.String())
 	}
 }

@@ -12,7 +12,7 @@ var sentences = map[string]string{
 	CodeCapabilityRequired: "a capability is required",
 	CodeCapabilityUnknown:  "the caller holds no such capability of this agent",
 	CodeRevoked:            "the capability, or one that it descends from, has been revoked",
-	CodeCardWidened:        "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view",
+	CodeCardWidened:        "the agent's card says more than when this was granted; it continues when an operator consents, and a new grant is made with the new card in view",
 	CodeStale:              "what was revoked or frozen is not known here now, so nothing goes on; try again in a moment",
 	CodeNotHolder:          "the caller is not the holder of the capability",
 	CodePrincipal:          "the capability was issued for another user than the session's",

@@ -284,7 +284,7 @@ type Wiring struct {
 	sealer *catalogue.Sealer
 	pages  cipher.AEAD
 	Force  *force
-	can    func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	can    func(origin, agent string, attempt powerbox.Attempt) []evidence.Reason
 	Now    func() time.Time
 }
 
@@ -309,9 +309,9 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 		return nil, err
 	}
 	i.Force.Now.Store(first)
-	w.can = func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision {
+	w.can = func(origin, agent string, attempt powerbox.Attempt) []evidence.Reason {
 		now := w.Force.Now.Load()
-		return powerbox.Decide(attempt, now.scope(origin, agent).Meet(now.caps[agent]), w.Now())
+		return gate.OnScope(attempt, now.scope(origin, agent), now.caps[agent], w.Now())
 	}
 	pairwise, err := i.Ring.Secret("pairwise")
 	if err != nil {

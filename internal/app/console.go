@@ -105,7 +105,7 @@ func (i *Instance) firstPasskey(ctx context.Context, p *provider.Provider, agent
 		return nil
 	}
 	c.FirstSecret = rand.Text()
-	i.invitation = fmt.Sprintf("Nobody can log in to approve yet. Whoever opens this URL first becomes %s; it holds until then, or until the server ends:\n  %s/first?secret=%s\n",
+	i.invitation = fmt.Sprintf("No person can log in to approve yet. The first person who opens this URL becomes %s; it holds until then, or until the server ends:\n  %s/first?secret=%s\n",
 		c.First, p.URL(), url.QueryEscape(c.FirstSecret))
 	return nil
 }

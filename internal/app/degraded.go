@@ -16,7 +16,7 @@ func (i *Instance) warnDegraded(ctx context.Context, log *slog.Logger) {
 		if c.Degraded.Calls == "none" {
 			continue
 		}
-		log.WarnContext(ctx, "while records cannot be written, calls of this agent go on without, as agents.degraded has it",
+		log.WarnContext(ctx, "while records cannot be written, calls of this agent continue without them, as agents.degraded allows",
 			slog.String("agent", c.ID), slog.String("calls", c.Degraded.Calls), slog.String("for", c.Degraded.For.String()))
 	}
 }

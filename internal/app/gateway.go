@@ -228,7 +228,7 @@ func (i *Instance) ready(w http.ResponseWriter, r *http.Request, early bool) {
 	// If the operator lets calls continue without a record, they can be sent here.
 	if _, untold := i.gate.Unrecorded(); len(untold) > 0 {
 		answer.Status = "degraded"
-		answer.Reasons = append(answer.Reasons, serve.DegradedBy{Dependency: "evidence", Reason: "calls go on without a record at " + strings.Join(slices.Sorted(maps.Keys(untold)), ", ")})
+		answer.Reasons = append(answer.Reasons, serve.DegradedBy{Dependency: "evidence", Reason: "calls continue without a record at " + strings.Join(slices.Sorted(maps.Keys(untold)), ", ")})
 		return
 	}
 	if answer.By(written); written != nil {

@@ -28,7 +28,7 @@ var remembered = []string{"approvals.secret", "checkpoint.secret", "feed.secret"
 // AdviseReplacing says how a key that was lost is replaced.
 func AdviseReplacing(file string) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(file, ".secret"), ".jwk")
-	return fmt.Sprintf("if it is lost for good, replace it on record: powerbox keys replace %s --reason TEXT", name)
+	return fmt.Sprintf("if it cannot be restored, replace it on record: powerbox keys replace %s --reason TEXT", name)
 }
 
 // viewer knows which keys are on record.

@@ -230,7 +230,7 @@ func (i *Instance) clean(ctx context.Context, p *provider.Provider, log *slog.Lo
 	defer tick.Stop()
 	for {
 		if _, err := p.Clean(ctx); err != nil && !errors.Is(err, evidence.ErrNotWritten) && ctx.Err() == nil {
-			log.WarnContext(ctx, "agents that nobody approved are not forgotten", slog.Any("error", err))
+			log.WarnContext(ctx, "agents that no person approved are not forgotten", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():

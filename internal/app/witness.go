@@ -53,7 +53,7 @@ func (i *Instance) explainStart(err error) error {
 	switch {
 	case errors.Is(err, witness.ErrContradicted):
 		return fmt.Errorf("the store in %s is not served: %w.\nStop whatever else uses its keys, and restore the newest copy of the directory. "+
-			"If what is missing is lost for good, begin a new log: another evidence.origin, which you add at the witnesses, and a directory of its own; "+
+			"If the missing part cannot be restored, begin a new log: another evidence.origin, which you add at the witnesses, and a directory of its own; "+
 			"revocations since the copy are lost with the records. If the witness itself is wrong, take it out of evidence.witnesses", i.Config.Issuer.Directory, err)
 	case errors.Is(err, witness.ErrUnwitnessed):
 		return fmt.Errorf("the store in %s is not served: Powerbox cannot determine whether it is the latest: %w.\nBring the witnesses back, or set "+

@@ -28,6 +28,11 @@ type Incident struct {
 	Bundle   string       `json:"bundle,omitempty"`
 }
 
+// Nothing reports whether neither a record nor a capability names the agent.
+func (in *Incident) Nothing() bool {
+	return len(in.Touched)+len(in.Through)+len(in.CameFrom)+len(in.Delegated)+len(in.Other)+len(in.Live) == 0
+}
+
 // Touched is how often one asked another for one operation.
 type Touched struct {
 	Requester string    `json:"requester"`

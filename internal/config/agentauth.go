@@ -156,7 +156,7 @@ func (k checker) checkProvider(at string, p AgentAuth) {
 		k.known(fmt.Sprintf("%s.modes[%d]", at, j), "mode", mode, []string{"delegated", "autonomous"})
 	}
 	if slices.Contains(p.Modes, "autonomous") && len(p.Administrators) == 0 {
-		k.place(at+".administrators", "are missing; autonomous agents have nobody else to ask")
+		k.place(at+".administrators", "are missing; no person answers for autonomous agents")
 	}
 	for _, d := range []struct {
 		key string

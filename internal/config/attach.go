@@ -92,7 +92,7 @@ func (c *Attach) check(d *decoder) {
 		}
 		names = append(names, a.Name)
 		if a.GRPC != "" && !loopbackAddress(a.GRPC) {
-			d.place(at+".grpc", "is %q; want a loopback address: whoever reaches it acts as the agent", a.GRPC)
+			d.place(at+".grpc", "is %q; want a loopback address: every program that reaches it acts as the agent", a.GRPC)
 		}
 	}
 	for i, a := range c.Agents {
@@ -104,7 +104,7 @@ func (c *Attach) check(d *decoder) {
 	}
 	c.checkPlans(d, names)
 	if !loopbackAddress(c.Listen) {
-		d.place("listen", "is %q; want a loopback address: whoever reaches it acts as the agent", c.Listen)
+		d.place("listen", "is %q; want a loopback address: every program that reaches it acts as the agent", c.Listen)
 	}
 	c.Inbound.check(d)
 }

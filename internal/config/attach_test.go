@@ -66,7 +66,7 @@ func TestAttachRefuses(t *testing.T) {
 	const agents = "agents:\n  - {name: a, card: \"http://x/agents/a\"}\n  - name: b\n    card: http://x/agents/b\n"
 	for want, text := range map[string]string{
 		"attach.yaml:1: lissen is unknown": "lissen: 127.0.0.1:1\n",
-		"whoever reaches it acts as":       agents + "listen: 0.0.0.0:8790\n",
+		"every program that reaches it":    agents + "listen: 0.0.0.0:8790\n",
 		"agents[1].grpc":                   agents + "    grpc: 10.0.0.1:1\n",
 		"is used twice":                    agents + "  - {name: a, card: \"http://x\"}\n",
 		"is no other agent here":           agents + "    hand: [{of: c, skills: [x]}]\n",

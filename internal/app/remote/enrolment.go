@@ -45,7 +45,7 @@ func (e Enrolment) known() map[string]string {
 
 // adviseEnrolling says what to do when a gateway has lost its key.
 func (e Enrolment) adviseEnrolling(string) string {
-	return fmt.Sprintf("if it is lost for good, close the gateway at the server (powerbox gateway close %s) and enroll a new --state (powerbox gateway enroll). "+
+	return fmt.Sprintf("if it cannot be restored, close the gateway at the server (powerbox gateway close %s) and enroll a new --state (powerbox gateway enroll). "+
 		"Records that this gateway has not sent stay in its spool folder: powerbox gateway spool check", e.Gateway)
 }
 

@@ -33,7 +33,7 @@ func ListenTelemetry(ctx context.Context, t *telemetry.Telemetry, address string
 		return Front{}, fmt.Errorf("telemetry: %w", err)
 	}
 	if !Loopback(l.Addr()) {
-		log.WarnContext(ctx, "the metrics can be read by whoever reaches their address; use a loopback address, or a network of your own",
+		log.WarnContext(ctx, "every program that reaches their address can read the metrics; use a loopback address, or a network of your own",
 			slog.String("listen", l.Addr().String()))
 	}
 	return Front{Listener: l, Handler: GuardHosts(l.Addr(), t.Handler()), Plain: true}, nil

@@ -100,7 +100,7 @@ func newMCPServer(t *tools) *mcp.Server {
 	tool(s, "sign_jwt", "Sign a short-lived token, for a service that the agent calls itself", schemaAgent+
 		`, "aud": {"type": "string", "description": "URL of the service"}, "capabilities": {"type": "array", "items": {"type": "string"}}`, t.sign, "agent_id")
 	tool(s, "reactivate_agent", "Bring an expired agent back, with the default capabilities alone", schemaAgent, t.reactivate, "agent_id")
-	tool(s, "disconnect_agent", "Revoke an agent for good", schemaAgent, t.disconnect, "agent_id")
+	tool(s, "disconnect_agent", "Revoke an agent permanently", schemaAgent, t.disconnect, "agent_id")
 	tool(s, "rotate_agent_key", "Give an agent a new key", schemaAgent, t.rotateAgent, "agent_id")
 	tool(s, "rotate_host_key", "Give the host a new key, at one provider or at every one",
 		`"issuer": {"type": "string", "description": "URL of the provider; default: all providers"}`, t.rotateHost)

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -142,12 +143,29 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		if errors.Is(problem, attach.ErrMCP) {
 			return errors.Join(cli.Usage(fmt.Errorf("agent %q: %w", name, problem)), serve.CloseAll(fronts))
 		}
+		if errors.Is(problem, attach.ErrNoAgent) {
+			return errors.Join(fmt.Errorf("agent %q: %w%s", name, problem, agentsHere(p, c, name)), serve.CloseAll(fronts))
+		}
 		log.WarnContext(ctx, "an agent's card cannot be read yet", slog.String("agent", name), slog.Any("error", problem))
 	}
 	if err := printAttached(p, where, output); err != nil {
 		return errors.Join(err, serve.CloseAll(fronts))
 	}
 	return serve.RunAll(ctx, fronts)
+}
+
+// agentsHere names the agents of the server's configuration, where this machine has it.
+func agentsHere(p *cli.Program, c *config.Attach, name string) string {
+	at := slices.IndexFunc(c.Agents, func(a config.AttachAgent) bool { return a.Name == name })
+	own, err := p.LoadConfig(cli.DefaultConfig)
+	if err != nil || at < 0 || !strings.HasPrefix(c.Agents[at].Card, own.Issuer.URL+"/") {
+		return "; correct the URL. powerbox mode lists the agents at the server"
+	}
+	var ids []string
+	for _, a := range own.Agents {
+		ids = append(ids, a.ID)
+	}
+	return fmt.Sprintf("; %s configures [%s]", cli.DefaultConfig, strings.Join(ids, ", "))
 }
 
 // attachSettings are what the configuration makes of the process.
@@ -228,7 +246,7 @@ func attachFronts(ctx context.Context, a *attach.Attach, c *config.Attach, log *
 		}
 		fronts = append(fronts, serve.Front{Listener: serve.Limited(serve.Shedding(l, false, log), nil, limits), Handler: handler})
 		if what != "inbound.listen" && !serve.Loopback(l.Addr()) {
-			return nil, cli.Usage(fmt.Errorf("%s is %s; want a loopback address: whoever reaches it acts as the agent", what, address))
+			return nil, cli.Usage(fmt.Errorf("%s is %s; want a loopback address: every program that reaches it acts as the agent", what, address))
 		}
 		return l, nil
 	}

@@ -29,7 +29,10 @@ func newCan(p *cli.Program) *cobra.Command {
 		if args[2] != "on" {
 			return cli.Usage(fmt.Errorf("the third word is %q; want: can CALLER OPERATION on AGENT", args[2]))
 		}
-		body := map[string]any{"caller": args[0], "agent": args[3], "operation": args[3] + "/" + strings.TrimPrefix(args[1], args[3]+"/")}
+		if bare, ok := strings.CutPrefix(args[1], args[3]+"/"); ok {
+			return cli.Usage(fmt.Errorf("the operation is %q; write it without the agent: powerbox can %s %s on %s", args[1], args[0], bare, args[3]))
+		}
+		body := map[string]any{"caller": args[0], "agent": args[3], "operation": args[3] + "/" + args[1]}
 		if arguments != "" {
 			if !json.Valid([]byte(arguments)) {
 				return cli.Usage(errors.New(`--arguments is not JSON; want an object such as {"title": "x"}`))

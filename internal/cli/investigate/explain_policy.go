@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/policy"
+	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // policyQuestion is what explain policy is asked.
@@ -68,6 +69,9 @@ func explainPolicy(p *cli.Program, c *config.Config, q policyQuestion, output st
 	parts := strings.SplitN(q.operation, "/", 3)
 	if len(parts) != 3 {
 		return cli.Usage(fmt.Errorf("--operation is %q; want agent/grant/operation, such as documents/documents:read/search", q.operation))
+	}
+	if kind, name, _ := strings.Cut(q.principal, ":"); kind != "user" || name == "" {
+		return cli.Usage(fmt.Errorf("--principal is %q, and no policy can match it; want a user, such as user:%s", q.principal, plain.Or(strings.TrimPrefix(q.principal, "user:"), "alice")))
 	}
 	loaded, err := operate.EngineOf(c)
 	if err != nil {

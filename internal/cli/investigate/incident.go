@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,7 +19,7 @@ import (
 )
 
 // showIncident prints what an agent has done, and exports all evidence.
-func showIncident(ctx context.Context, p *cli.Program, from audit.Source, agent string, since time.Time, bundle, output string) error {
+func showIncident(ctx context.Context, p *cli.Program, from audit.Source, file, agent string, since time.Time, bundle, output string) error {
 	in := audit.Incident{Agent: agent, Since: since, Delegated: []audit.Delegation{}, Other: audit.Others{}, Bundle: bundle}
 	if err := in.Gather(ctx, from); err != nil {
 		return err
@@ -31,6 +32,11 @@ func showIncident(ctx context.Context, p *cli.Program, from audit.Source, agent 
 		}
 		in.Recipients()
 	}
+	if in.Nothing() {
+		if err := unknownName(ctx, p, op, file, agent, since); err != nil {
+			return err
+		}
+	}
 	in.Commands = in.Remedies()
 	if bundle != "" {
 		if err := exportBundle(ctx, p, op, bundle); err != nil {
@@ -41,6 +47,40 @@ func showIncident(ctx context.Context, p *cli.Program, from audit.Source, agent 
 		return p.PrintJSON(in)
 	}
 	return printIncident(p, in)
+}
+
+// unknownName is the error about a name that no record has, unless it is configured: a
+// report of nothing would look like one of an agent that did nothing. The server is nil
+// where records are read from a bundle.
+func unknownName(ctx context.Context, p *cli.Program, op *cli.Operator, file, name string, since time.Time) error {
+	var known []string
+	if op != nil {
+		var agents []cli.AgentStatus
+		if err := op.Get(ctx, "/v1/agents", &agents); err != nil {
+			return err
+		}
+		for _, a := range agents {
+			known = append(known, a.ID)
+		}
+		if c, err := p.LoadConfig(file); err == nil { // else the server's agents alone are known here
+			for _, caller := range c.Identity.Callers {
+				known = append(known, caller.Agent)
+			}
+		}
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	if slices.Contains(known, name) {
+		return nil
+	}
+	from := ""
+	if !since.IsZero() {
+		from = " since " + plain.Time(since)
+	}
+	if op == nil {
+		return fmt.Errorf("no record%s names %q", from, name)
+	}
+	return fmt.Errorf("no record%s and no configured agent is named %q; configured are [%s]", from, name, strings.Join(known, ", "))
 }
 
 func exportBundle(ctx context.Context, p *cli.Program, op *cli.Operator, name string) error {

@@ -53,6 +53,11 @@ func newReport(p *cli.Program) *cobra.Command {
 			calls.Add(record)
 			other.Add(record)
 		}
+		if q.Agent != "" && len(calls.List())+len(other) == 0 {
+			if err := unknownName(cmd.Context(), p, op, o.File, q.Agent, q.Since); err != nil {
+				return err
+			}
+		}
 		r := audit.Report{Uses: calls.List(), Other: other}
 		if r.Frozen, err = freezes(cmd.Context(), op); err != nil {
 			return err

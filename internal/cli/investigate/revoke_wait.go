@@ -53,7 +53,7 @@ func await(ctx context.Context, op *cli.Operator, sequence int64) (*reached, err
 	for {
 		var r reached
 		if err := op.Get(ctx, fmt.Sprintf("/v1/revocations/%d/gateways", sequence), &r); err != nil {
-			return nil, fmt.Errorf("it is revoked, and who has it cannot be told: %w", err)
+			return nil, fmt.Errorf("it is revoked, and the server cannot say which gateways know it: %w", err)
 		}
 		if r.Done {
 			return &r, nil
@@ -82,7 +82,7 @@ func printReached(p *cli.Program, r *reached) {
 		}
 	}
 	if len(r.laggards()) > 0 && r.Reads != nil {
-		fmt.Fprintf(p.Stdout, "  an operator extended the lease: those that lag go on with reads until %s\n", plain.Time(*r.Reads))
+		fmt.Fprintf(p.Stdout, "  an operator extended the lease: those that lag continue with reads until %s\n", plain.Time(*r.Reads))
 	}
 }
 

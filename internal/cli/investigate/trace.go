@@ -56,7 +56,7 @@ func newTrace(p *cli.Program) *cobra.Command {
 			return err
 		}
 		if incident != "" {
-			return showIncident(cmd.Context(), p, from, incident, at, bundle, *output)
+			return showIncident(cmd.Context(), p, from, o.File, incident, at, bundle, *output)
 		}
 		t.Source, t.Since = from, at
 		tree, err := t.Trace(cmd.Context(), args[0])

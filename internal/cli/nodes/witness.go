@@ -99,7 +99,7 @@ func witnessKey(c *config.WitnessFile) (evidence.Cosigner, error) {
 	case err != nil:
 	case begun:
 		ring.Advice = func(string) string {
-			return "if it is lost for good, begin a witness in an empty directory, and tell the logs and their verifiers its key"
+			return "if it cannot be restored, begin a witness in an empty directory, and tell the logs and their verifiers its key"
 		}
 		err = ring.Expect(map[string]string{"witness.secret": ""})
 	default:

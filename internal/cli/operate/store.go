@@ -88,7 +88,7 @@ func copyStore(ctx context.Context, p *cli.Program, c *config.Config) error {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "copied and verified: %d records\n", n)
-	fmt.Fprintf(p.Stderr, "The file is now %s: keep it as a backup, and let no server go on in it.\n", path+copiedSuffix)
+	fmt.Fprintf(p.Stderr, "The file is now %s: keep it as a backup, and start no server with it.\n", path+copiedSuffix)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (s *stores) copy(ctx context.Context, now time.Time) (int64, error) {
 		return 0, err
 	}
 	if err := s.same(ctx, signed, n); err != nil {
-		return 0, fmt.Errorf("the copy is not the same: %w; drop the database, and go on with the file", err)
+		return 0, fmt.Errorf("the copy is not the same: %w; drop the database, and continue with the file", err)
 	}
 	return n, nil
 }

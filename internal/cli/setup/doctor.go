@@ -249,7 +249,7 @@ func (d *doctor) agent(ctx context.Context, a config.Agent) {
 		err = a2a.ErrNoInterface
 	}
 	if err != nil {
-		d.find(check, broken, "have the agent offer one of them, and a card as A2A has it", "its card: %v", err)
+		d.find(check, broken, "have the agent offer one of them, and a card in the form of A2A", "its card: %v", err)
 		return
 	}
 	if card.Signed {

@@ -230,9 +230,9 @@ func (d *doctor) tls() {
 	end := pair.Leaf.NotAfter.UTC().Format(time.DateOnly)
 	switch left := pair.Leaf.NotAfter.Sub(d.Now()); {
 	case left <= 0:
-		d.find("tls", broken, "renew it; the server reads the files again by itself", "the certificate %s ended on %s", files.Certificate, end)
+		d.find("tls", broken, "renew it; the server reads the files again automatically", "the certificate %s ended on %s", files.Certificate, end)
 	case left < renewSoon:
-		d.find("tls", warning, "renew it; the server reads the files again by itself", "the certificate %s ends on %s", files.Certificate, end)
+		d.find("tls", warning, "renew it; the server reads the files again automatically", "the certificate %s ends on %s", files.Certificate, end)
 	default:
 		d.ok("tls", "the certificate %s is good until %s", files.Certificate, end)
 	}

@@ -115,7 +115,7 @@ func (d *draft) cedar() string {
 	}
 	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", user)
 	if d.user == "" {
-		b.WriteString("// Nobody is permitted anything yet: name a user or a group, and take the slashes away.\n")
+		b.WriteString("// This permits nothing yet: name a user or a group, and remove the slashes.\n")
 	}
 	for _, effect := range []string{"read", "write"} {
 		if len(d.qualified(func(s draftSkill) bool { return s.effect() == effect })) == 0 {

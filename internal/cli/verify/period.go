@@ -106,10 +106,10 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
-	f.add(cmd)
+	f.addBundle(cmd)
 	cmd.Flags().Int64Var(&number, "period", 0, "`number` of the period, as powerbox evidence periods lists it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if number < 1 || f.proof != "" {
+		if number < 1 {
 			return cli.Usage(errors.New("want a bundle and --period with the number of its period, from 1"))
 		}
 		trust, err := trustOf(p, f)

@@ -26,15 +26,21 @@ type verifyFlags struct {
 	claim     claimFlags
 }
 
+// add adds all flags of verify.
 func (f *verifyFlags) add(cmd *cobra.Command) {
+	f.addBundle(cmd)
+	cmd.Flags().StringVar(&f.proof, "proof", "", "`file` with the proof of one record, from powerbox evidence proof; FILE is then that record, from powerbox evidence show")
+	f.claim.add(cmd)
+}
+
+// addBundle adds those that are about bundles.
+func (f *verifyFlags) addBundle(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.trust, "trust", "", "`file` with the keys to trust, from powerbox evidence trust (required)")
 	flags.StringArrayVar(&f.seen, "seen", nil, "`file` with an earlier checkpoint of the same log (powerbox evidence checkpoint, or from a witness): detects a log that was cut or rewritten since, even if signed again")
 	flags.StringArrayVar(&f.recorders, "recorders", nil, "`file` with the list of an agent's recorders that you kept earlier (AGENT/.well-known/recorders.json); may be repeated: names chains that were left out since")
-	flags.StringVar(&f.proof, "proof", "", "`file` with the proof of one record, from powerbox evidence proof; FILE is then that record, from powerbox evidence show")
 	flags.StringArrayVar(&f.witnesses, "witness", nil, "`key` of a witness, from powerbox witness key; may be repeated. The checkpoint must be cosigned")
 	flags.IntVar(&f.quorum, "quorum", 0, "how many of the witnesses must have cosigned; default: all")
-	f.claim.add(cmd)
 	cli.Required(cmd, "trust")
 }
 
@@ -53,7 +59,7 @@ func recorders(p *cli.Program, name string) (evidence.Recorders, error) {
 // trustOf reads what the flags name.
 func trustOf(p *cli.Program, f verifyFlags) (evidence.Trust, error) {
 	if f.proof != "" && len(f.seen)+len(f.recorders) > 0 {
-		return evidence.Trust{}, cli.Usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show how the log goes on from an earlier checkpoint"))
+		return evidence.Trust{}, cli.Usage(errors.New("--seen, as --recorders, needs a bundle: one record with its proof does not show that the log continues an earlier checkpoint"))
 	}
 	if f.proof == "" && f.claim.given() {
 		return evidence.Trust{}, cli.Usage(errors.New("--expect, --under, --revoked and --honoured are about one record with its --proof"))

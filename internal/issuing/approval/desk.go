@@ -94,7 +94,7 @@ func New(c Config) (*Desk, error) {
 	}
 	for _, r := range c.Rules {
 		if !r.Need.Self && len(r.Need.Who) == 0 && len(r.Need.Groups) == 0 {
-			return nil, errors.New("approval: a rule names nobody who could answer")
+			return nil, errors.New("approval: a rule names no person who could answer")
 		}
 	}
 	return &Desk{config: c, changed: make(chan struct{}), tells: make(chan struct{})}, nil
@@ -159,7 +159,7 @@ func (d *Desk) Ask(tx issuer.Tx, asks issuer.Question) (issuer.Asked, error) {
 }
 
 // errNobody says that no person can answer a question.
-var errNobody = errors.New("approval: nobody could answer")
+var errNobody = errors.New("approval: no person could answer")
 
 // open asks a question, on record.
 func (d *Desk) open(tx Tx, q Question) (Question, error) {

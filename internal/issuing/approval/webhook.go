@@ -326,13 +326,13 @@ func (t Template) message(n News) ([]byte, error) {
 }
 
 // withdrawn is why a question is over whose call was cancelled.
-const withdrawn = "withdrawn by whoever asked"
+const withdrawn = "withdrawn by the caller who asked"
 
 // ended says how a question ended.
 func (q Question) ended() string {
 	switch {
 	case q.State == issuer.StateExpired:
-		return "Nobody answered it in time."
+		return "No person answered it in time."
 	case q.Reason == withdrawn:
 		return "It was withdrawn."
 	}

@@ -2,6 +2,8 @@ package issuer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -52,6 +54,9 @@ func (i *Issuer) query(ctx context.Context, e Erasure) (BodyQuery, error) {
 	if len(q.Records) > eraseAtOnce {
 		return q, noTarget("%d records are named; want at most %d at a time", len(q.Records), eraseAtOnce)
 	}
+	if err := i.wereRecorded(ctx, q.Records); err != nil {
+		return q, err
+	}
 	switch {
 	case e.Principal == "":
 	case pseudonym.MatchString(e.Principal):
@@ -70,6 +75,26 @@ func (i *Issuer) query(ctx context.Context, e Erasure) (BodyQuery, error) {
 		return q, noTarget("%q is no user; want one such as user:alice, or a pseudonym such as records have it (pw_...)", e.Principal)
 	}
 	return q, nil
+}
+
+// wereRecorded refuses an id that neither a record nor a body has: an erasure that does nothing
+// would look like one that was done.
+func (i *Issuer) wereRecorded(ctx context.Context, ids []string) error {
+	return i.config.Store.View(ctx, func(r Reader) error {
+		for _, id := range ids {
+			_, err := r.Record(id)
+			if errors.Is(err, ErrNotFound) {
+				var bodies []Body
+				if bodies, err = r.Bodies(BodyQuery{Records: []string{id}}); err == nil && len(bodies) == 0 {
+					return fmt.Errorf("record %q: %w", id, ErrNotFound)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // BodiesOf returns the bodies that an erasure would erase, oldest first.

@@ -97,7 +97,6 @@ func TestEXT26_WhatAnErasureSelects(t *testing.T) {
 		bodies  int
 	}{
 		"a record":           {func(_ *town, ids []string) issuer.Erasure { return issuer.Erasure{Records: ids[:1]} }, 1},
-		"no such record":     {func(*town, []string) issuer.Erasure { return issuer.Erasure{Records: []string{"rec_none"}} }, 0},
 		"a user":             {func(*town, []string) issuer.Erasure { return issuer.Erasure{Principal: "user:alice"} }, 5},
 		"no such user":       {func(*town, []string) issuer.Erasure { return issuer.Erasure{Principal: "user:nobody"} }, 0},
 		"a user at an agent": {func(*town, []string) issuer.Erasure { return issuer.Erasure{Principal: "user:alice", Agent: "gone"} }, 2},
@@ -120,6 +119,18 @@ func TestEXT26_WhatAnErasureSelects(t *testing.T) {
 		if err != nil || done.Bodies != c.bodies || w.left() != 6-c.bodies {
 			t.Errorf("%s: %v %+v, %d left", name, err, done, w.left())
 		}
+	}
+}
+
+func TestEXT26_AnErasureOfAnUnknownRecordIsRefusedWhole(t *testing.T) {
+	w := newTown(t)
+	ids := w.says("documents", "user:alice", noon, 1)
+	e := issuer.Erasure{Records: []string{ids[0], "rec_none"}}
+	if _, err := w.issuer.BodiesOf(t.Context(), e); !errors.Is(err, issuer.ErrNotFound) {
+		t.Errorf("EXT-26 the list: %v", err)
+	}
+	if done, err := w.issuer.Erase(t.Context(), "operator", e); !errors.Is(err, issuer.ErrNotFound) || done.Bodies != 0 || w.left() != 1 {
+		t.Errorf("EXT-26 %v %+v, %d left", err, done, w.left())
 	}
 }
 

@@ -29,7 +29,7 @@ func noTarget(format string, args ...any) error {
 const maxReason = 1024
 
 // byCard says how what stops with a card continues.
-var byCard = noTarget("what was granted under a card stops when the card widens, and goes on with powerbox grant consent AGENT")
+var byCard = noTarget("what was granted under a card stops when the card widens, and continues after powerbox grant consent AGENT")
 
 // AgentTarget is what a freeze of an agent names.
 func AgentTarget(name string) string { return "agent:" + name }

@@ -60,7 +60,7 @@ func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *R
 	case !c.Expires.After(now):
 		return refuse(CodeCapabilityExpired, "the capability has expired")
 	case c.Card != "" && i.Frozen(cardTarget(c.Agent, c.Card)):
-		return refuse(CodeCardWidened, "the agent's card says more than when this was granted; it goes on when an operator consents, and a new grant is made with the new card in view")
+		return refuse(CodeCardWidened, "the agent's card says more than when this was granted; it continues when an operator consents, and a new grant is made with the new card in view")
 	case i.FrozenAny(append(c.Links(), c.Through...)):
 		return refuse(CodeFrozen, "an operator stopped the capability, one that it descends from, or a holder that it came through; asking again does not help until an operator thaws it")
 	}

@@ -12,7 +12,7 @@ func OtherLog(origin string, checkpoint []byte) error {
 	named, _, _ := strings.Cut(string(checkpoint), "\n")
 	if named != origin {
 		return fmt.Errorf("its evidence is the log %q, and this configuration's is %q: without evidence.origin that is the host and path of issuer.url, which has changed; "+
-			"to go on in it, set evidence.origin to %q", named, origin, named)
+			"to continue it, set evidence.origin to %q", named, origin, named)
 	}
 	return fmt.Errorf("its checkpoint is not signed by the key of log %q; restore the key that belongs to it", origin)
 }

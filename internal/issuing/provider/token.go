@@ -83,7 +83,7 @@ func (p *Provider) issueToken(ctx context.Context, s Session, key token.PublicKe
 	case c == nil || c.Blocked || !s.token.Allows(name):
 		return issuer.Capability{}, agentauth.Errorf(agentauth.CodeNotGranted, "%q is not granted to this agent", clipped(name))
 	case !c.Budgets.none():
-		return issuer.Capability{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q has a budget, which nobody but the provider can count; execute it here", name)
+		return issuer.Capability{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q has a budget, which only the provider can count; execute it here", name)
 	}
 	now := p.config.Now()
 	until := s.Agent.expires()

@@ -109,6 +109,9 @@ func (c *card) fetch(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
+// ErrNoAgent says that a server has no agent at the URL of its card.
+var ErrNoAgent = errors.New("there is no agent at that URL")
+
 // ErrMCP says that a peer is no agent of A2A.
 var ErrMCP = errors.New("an MCP server, which attach does not serve")
 
@@ -142,7 +145,11 @@ func fetch(ctx context.Context, client *http.Client, address string, limit int64
 	case err != nil:
 		return nil, err
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: HTTP status %s; want 200", address, response.Status)
+		err := fmt.Errorf("%s: HTTP status %s; want 200", address, response.Status)
+		if response.StatusCode == http.StatusNotFound {
+			err = fmt.Errorf("%w: %w", ErrNoAgent, err)
+		}
+		return nil, err
 	case int64(len(body)) > limit:
 		return nil, fmt.Errorf("%s: the answer has more than %d bytes", address, limit)
 	}

@@ -165,7 +165,7 @@ func (ofA2A) unspoken(x *decoded) *a2a.Error {
 	if x.tenantIn03() {
 		return &a2a.Error{
 			Code: a2a.CodeInvalidParams, Reason: a2a.ReasonTask,
-			Message: "the call names a tenant, which A2A 0.3 has not, and goes on by 0.3; leave the tenant out, or send A2A-Version 1.0 where the agent speaks it",
+			Message: "the call names a tenant, which A2A 0.3 does not have, and is sent on as 0.3; leave the tenant out, or send A2A-Version 1.0 where the agent speaks it",
 		}
 	}
 	if x.call.Method.IsExtension() {
@@ -237,7 +237,7 @@ func (x *decided) upstream() (u *url.URL, unnamed bool, err error) {
 		return nil, false, err
 	}
 	if x.Encrypted && u.Scheme != "https" {
-		return nil, false, errors.New("the agent's card names a URL without TLS, and agents.tls has it reached over TLS alone")
+		return nil, false, errors.New("the agent's card names a URL without TLS, and agents.tls demands TLS")
 	}
 	return u, !x.isNamedHost(u), nil
 }

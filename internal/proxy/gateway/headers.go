@@ -254,7 +254,7 @@ func readable(r *http.Response) (kind string, err error) {
 		return "", nil
 	}
 	if packed := coding(r.Header); packed != "" {
-		return "", fmt.Errorf("the agent packs its answers as %.32q, which it was asked not to, so that nobody can look at them", packed)
+		return "", fmt.Errorf("the agent packs its answers as %.32q, which it was asked not to, so that the gateway cannot read them", packed)
 	}
 	types := r.Header["Content-Type"]
 	if len(types) == 0 {

@@ -351,7 +351,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 		return nil, x.mayHear(v), nil
 	}
 	if _, result := v.Get("result"); result && x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) {
-		return nil, false, errors.New("the message is a result of another request, as which nobody has judged it")
+		return nil, false, errors.New("the message is a result of another request, which no decision was made about")
 	}
 	asked, err := x.unlisted(v)
 	if err != nil {

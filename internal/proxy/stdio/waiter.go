@@ -80,7 +80,7 @@ func (one *session) put(queue [][]byte) {
 		from++
 	}
 	if from > 0 {
-		one.log.Warn("messages of an MCP server are dropped: nobody follows them")
+		one.log.Warn("messages of an MCP server are dropped: no client follows them")
 	}
 	one.queue = slices.Clone(queue[from:]) // nothing holds dropped messages
 	if first := one.first(); first != nil && len(one.queue) > 0 {

@@ -89,7 +89,7 @@ func (c AskerConfig) quorum() evidence.Quorum {
 
 // ErrContradicted says that a witness has cosigned what this log is no
 // continuation of. Asking again does not help: the log was rolled back or forked.
-var ErrContradicted = errors.New("witness: the log does not go on from what was cosigned")
+var ErrContradicted = errors.New("witness: the log does not continue the cosigned checkpoint")
 
 // ErrUnwitnessed says that too few witnesses have cosigned for now. Asking again can
 // help.

@@ -99,6 +99,6 @@ func (b *Book) refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, 
 }
 
 func (b *Book) accuse(r *http.Request, log *slog.Logger, origin string, s evidence.Submission, err error) {
-	log.ErrorContext(r.Context(), "a log asks for what does not go on from the checkpoint that was cosigned", slog.String("origin", origin),
+	log.ErrorContext(r.Context(), "a log asks to cosign a checkpoint that does not continue the one that was cosigned", slog.String("origin", origin),
 		slog.Any("error", err), slog.String("submitted", string(s.Checkpoint)), slog.String("cosigned", b.Cosigned(origin)))
 }

@@ -44,9 +44,9 @@ type Admin struct {
 	URL      string // public base URL
 	FeedKey  signed.Public
 	Gateways *Gateways // the remote gateways
-	// Can decides on a possible call of a configured caller at an agent, without a
-	// capability.
-	Can func(origin, agent string, attempt powerbox.Attempt) powerbox.Decision
+	// Can says why a possible call of a configured caller at an agent is denied without a
+	// capability, in the words of a call. None means that it is allowed.
+	Can func(origin, agent string, attempt powerbox.Attempt) (denied []evidence.Reason)
 	// Policies reads policies that are not in force, by the names of their files.
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// PolicyFiles returns the texts of the policies that are in force, by name.
@@ -238,10 +238,10 @@ func (a *Admin) can(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, status{http.StatusBadRequest, err.Error()}
 	}
-	d := a.Can(body.Caller, body.Agent, attempt)
-	answer := canAnswer{Allowed: d.Allowed, Reasons: []canReason{}}
-	for _, reason := range d.Reasons {
-		answer.Reasons = append(answer.Reasons, canReason{string(reason.Code), reason.String()})
+	denied := a.Can(body.Caller, body.Agent, attempt)
+	answer := canAnswer{Allowed: len(denied) == 0, Reasons: []canReason{}}
+	for _, reason := range denied {
+		answer.Reasons = append(answer.Reasons, canReason{reason.Code, reason.Message})
 	}
 	return answer, nil
 }

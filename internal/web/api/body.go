@@ -101,9 +101,17 @@ func (a *Admin) erase(r *http.Request) (any, error) {
 	}
 	done, err := a.Issuer.Erase(r.Context(), operator(r), e)
 	if err != nil {
-		return nil, err
+		return nil, unknownRecord(err)
 	}
 	return map[string]any{"erased": done.Bodies, "records": append([]string{}, done.Records...), "scrubbed": done.Scrubbed}, nil
+}
+
+// unknownRecord names the record that is not there, so that the others can be erased.
+func unknownRecord(err error) error {
+	if errors.Is(err, issuer.ErrNotFound) {
+		return status{http.StatusNotFound, err.Error() + "; nothing was erased. powerbox evidence list has the ids"}
+	}
+	return err
 }
 
 func (a *Admin) erasable(r *http.Request, e issuer.Erasure) (any, error) {
@@ -114,7 +122,7 @@ func (a *Admin) erasable(r *http.Request, e issuer.Erasure) (any, error) {
 	}
 	bodies, err := a.Issuer.BodiesOf(r.Context(), e)
 	if err != nil {
-		return nil, err
+		return nil, unknownRecord(err)
 	}
 	out := []ListedBody{}
 	for _, b := range bodies[:min(len(bodies), maxListed)] {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/token"
@@ -45,20 +46,26 @@ func (v *Verdict) layer(name string, holds bool, code, says string) {
 	v.Allowed = v.Allowed && holds
 }
 
-// decided adds what the algebra says.
-func (v *Verdict) decided(name string, d powerbox.Decision, held string) {
-	if d.Allowed {
+// reasoned adds a layer that holds without reasons against it.
+func (v *Verdict) reasoned(name string, denied []evidence.Reason, held string) {
+	if len(denied) == 0 {
 		v.layer(name, true, "", held)
 		return
 	}
-	says, code := make([]string, len(d.Reasons)), ""
+	says := make([]string, len(denied))
+	for i, r := range denied {
+		says[i] = r.Message
+	}
+	v.layer(name, false, denied[0].Code, strings.Join(says, "; "))
+}
+
+// decided adds what the algebra says.
+func (v *Verdict) decided(name string, d powerbox.Decision, held string) {
+	denied := make([]evidence.Reason, len(d.Reasons))
 	for i, r := range d.Reasons {
-		says[i] = r.String()
+		denied[i] = evidence.Reason{Code: string(r.Code), Message: r.String()}
 	}
-	if len(d.Reasons) > 0 {
-		code = string(d.Reasons[0].Code)
-	}
-	v.layer(name, false, code, strings.Join(says, "; "))
+	v.reasoned(name, denied, held)
 }
 
 // tries answers a call that is not made. Nothing of it is kept.
@@ -96,7 +103,7 @@ func (a *Admin) tries(r *http.Request) (any, error) {
 		if err := a.Issuer.Knows(q.Caller, q.Agent); err != nil {
 			return nil, status{http.StatusNotFound, err.Error()}
 		}
-		v.decided("scope", a.Can(q.Caller, q.Agent, attempt), "the scope of "+q.Caller+" at "+q.Agent+" allows it")
+		v.reasoned("scope", a.Can(q.Caller, q.Agent, attempt), "the scope of "+q.Caller+" at "+q.Agent+" allows it")
 	}
 	return v, nil
 }

@@ -222,7 +222,7 @@ func ReadAnswer(response []byte) (Answer, bool) {
 	if slices.Contains([]OwnState{OwnCompleted, OwnFailed, OwnCanceled, ownRejected}, said) {
 		a.State = said
 	} else {
-		a.Text = "the call was made; the task that came of it goes on under its own id"
+		a.Text = "the call was made; the task that it began continues under its own id"
 	}
 	if m, err := readObject(status.get("message")); err == nil && a.Text == "" {
 		for _, p := range partsOf(m) {
