@@ -100,9 +100,9 @@ func signedOf(t *testing.T, l *memory, c evidence.Checkpoint) []byte {
 func TestEXT35_SubmissionsHaveOneForm(t *testing.T) {
 	l := newLog(t).grow(7, "1")
 	text := l.submission(3).String()
-	origin, err := l.submission(3).Origin()
-	if err != nil || origin != origin {
-		t.Errorf("%q %v", origin, err)
+	name, err := l.submission(3).Origin()
+	if err != nil || name != origin {
+		t.Errorf("%q %v", name, err)
 	}
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":        {"", "does not begin"},
