@@ -8,15 +8,15 @@ import (
 	"unicode"
 )
 
-// SameButCase finds an object in v, at any depth, with two names that differ in
+// sameButCase finds an object in v, at any depth, with two names that differ in
 // letter case alone, as readers that ignore it have it: which of the two counts
 // depends on the reader. A name with U+0000 is found, too, as other with what stands
 // before that as one: readers whose texts end there take it for one. Whatever decides on a
 // value that another reader reads after it asks this first (ATK-27).
-func (v Value) SameButCase() (one, other string, found bool) {
+func (v Value) sameButCase() (one, other string, found bool) {
 	if elements, ok := v.Elements(); ok {
 		for _, e := range elements {
-			if one, other, found = e.SameButCase(); found {
+			if one, other, found = e.sameButCase(); found {
 				return one, other, true
 			}
 		}
@@ -27,17 +27,17 @@ func (v Value) SameButCase() (one, other string, found bool) {
 		return one, other, true
 	}
 	for _, m := range members {
-		if one, other, found = m.Value.SameButCase(); found {
+		if one, other, found = m.Value.sameButCase(); found {
 			return one, other, true
 		}
 	}
 	return "", "", false
 }
 
-// CheckNames words what [Value.SameButCase] finds for the one who sent the value, nil for
+// CheckNames words what [Value.sameButCase] finds for the one who sent the value, nil for
 // nothing.
 func (v Value) CheckNames() error {
-	one, other, found := v.SameButCase()
+	one, other, found := v.sameButCase()
 	switch {
 	case !found:
 		return nil

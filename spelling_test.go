@@ -38,7 +38,7 @@ func TestATK27_NamesThatDifferInCase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, other, found := v.SameButCase()
+		one, other, found := v.sameButCase()
 		if [2]string{one, other} != want || found != (want[0] != "") {
 			t.Errorf("%s: %q, %q, %v; want %q", text, one, other, found, want)
 		}

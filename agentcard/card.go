@@ -128,12 +128,12 @@ func (c Card) Range() (r Range, explicit bool) { return c.ranged, c.explicit }
 // on, within the range that the card declares.
 func (i Interface) Speaks(v Version) bool {
 	if i.Versions != nil {
-		return slices.ContainsFunc(i.Versions, func(w Version) bool { return w.Line() == v.Line() }) && i.within.Contains(v)
+		return slices.ContainsFunc(i.Versions, func(w Version) bool { return w.line() == v.line() }) && i.within.contains(v)
 	}
-	if !i.within.Contains(v) || i.Version.IsZero() {
+	if !i.within.contains(v) || i.Version.IsZero() {
 		return false
 	}
-	return i.Version.Line() == v.Line() || !i.within.IsZero() && v.major == i.Version.major && v.major > 0
+	return i.Version.line() == v.line() || !i.within.IsZero() && v.major == i.Version.major && v.major > 0
 }
 
 // SpokenVersions are the versions of an interface in words.

@@ -60,7 +60,7 @@ func (n Needs) check() error {
 		}
 	}
 	for _, f := range n.Features {
-		if _, known := LookupFeature(f); !known && !IsVendorName(f) {
+		if _, known := LookupFeature(f); !known && !isVendorName(f) {
 			var names []string
 			for _, f := range features {
 				names = append(names, f.Name)
@@ -162,7 +162,7 @@ func (a *Answer) meet(c Card, n Needs) {
 	if len(mine) == 0 {
 		mine = []Version{v10}
 	}
-	slices.SortFunc(mine, func(v, w Version) int { return w.Compare(v) })
+	slices.SortFunc(mine, func(v, w Version) int { return w.compare(v) })
 	spoken := n.Bindings
 	if len(spoken) == 0 {
 		spoken = bindings
@@ -178,7 +178,7 @@ func (a *Answer) meet(c Card, n Needs) {
 				continue
 			}
 			if spoke = true; slices.Contains(spoken, i.Binding) {
-				a.Interface, a.Version = i, v.Line()
+				a.Interface, a.Version = i, v.line()
 				return
 			}
 		}

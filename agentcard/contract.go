@@ -77,13 +77,13 @@ func (c Contract) check() error {
 		if !slices.Contains([]Tier{Implicit, Declared, Deprecated}, k.Tier) {
 			fail("%s is of tier %q; want implicit, declared or deprecated", where, k.Tier)
 		}
-		if k.Introduced.IsZero() || k.Introduced.Compare(c.Contract) > 0 {
+		if k.Introduced.IsZero() || k.Introduced.compare(c.Contract) > 0 {
 			fail("%s was introduced in %q; want a version up to the contract's own", where, k.Introduced)
 		}
 		if k.Tier == Deprecated && k.Deprecated.IsZero() {
 			fail("%s is deprecated and does not say since which version", where)
 		}
-		if !k.Deprecated.IsZero() && (k.Deprecated.Compare(k.Introduced) < 0 || k.Deprecated.Compare(c.Contract) > 0) {
+		if !k.Deprecated.IsZero() && (k.Deprecated.compare(k.Introduced) < 0 || k.Deprecated.compare(c.Contract) > 0) {
 			fail("%s is deprecated since %s; want a version from its introduction to the contract's own", where, k.Deprecated)
 		}
 		if err := k.removable(c.Contract); !k.Removed.IsZero() && err != nil {
@@ -123,7 +123,7 @@ func (k Capability) removable(in Version) error {
 // are only added.
 func DiffContracts(before, after Contract) []Change {
 	var cs changes
-	order := after.Contract.Compare(before.Contract)
+	order := after.Contract.compare(before.Contract)
 	if order < 0 {
 		cs.add(Breach, "contract", "the second one, %s, is older than the first, %s", after.Contract, before.Contract)
 	}
@@ -151,7 +151,7 @@ func DiffContracts(before, after Contract) []Change {
 			continue
 		}
 		cs.add(Note, is.Name, "is new, in tier %s", is.Tier)
-		if is.Introduced.Compare(before.Contract) <= 0 {
+		if is.Introduced.compare(before.Contract) <= 0 {
 			cs.add(Breach, is.Name, "says that it was introduced in %s, and the contract %s does not have it", is.Introduced, before.Contract)
 		}
 		if is.Tier == Implicit && is.Introduced.major == before.Contract.major {
@@ -187,7 +187,7 @@ func (cs *changes) capability(was, is Capability, from, to Version) {
 	}
 	switch {
 	case was.Deprecated == is.Deprecated:
-	case was.Deprecated.IsZero() && is.Deprecated.Compare(from) > 0:
+	case was.Deprecated.IsZero() && is.Deprecated.compare(from) > 0:
 		cs.add(Note, was.Name, "is deprecated since %s", is.Deprecated)
 	case was.Deprecated.IsZero():
 		cs.add(Breach, was.Name, "is deprecated since %s, which %s did not say", is.Deprecated, from)

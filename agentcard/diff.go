@@ -179,8 +179,8 @@ func (cs *changes) interfaces(before, after Card) {
 
 // covers reports whether every version of b is in a.
 func covers(a, b Range) bool {
-	low := a.Min.IsZero() || !b.Min.IsZero() && b.Min.Line().Compare(a.Min.Line()) >= 0
-	high := a.Max.IsZero() || !b.Max.IsZero() && b.Max.Line().Compare(a.Max.Line()) <= 0
+	low := a.Min.IsZero() || !b.Min.IsZero() && b.Min.line().compare(a.Min.line()) >= 0
+	high := a.Max.IsZero() || !b.Max.IsZero() && b.Max.line().compare(a.Max.line()) <= 0
 	return low && high
 }
 

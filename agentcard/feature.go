@@ -67,10 +67,10 @@ func LookupFeature(name string) (Feature, bool) {
 	return features[i], true
 }
 
-// IsVendorName reports whether a name is one that vendors give to their features:
+// isVendorName reports whether a name is one that vendors give to their features:
 // a namespace with a dot, a slash, and a name, such as com.example/fast_lane, or
 // an absolute URI, which is that of an extension.
-func IsVendorName(name string) bool {
+func isVendorName(name string) bool {
 	if isAbsolute(name) {
 		return true
 	}

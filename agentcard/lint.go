@@ -132,7 +132,7 @@ func (l *linter) versions() {
 			}
 		}
 		for _, e := range ends {
-			if e.v.Line() != ends[0].v.Line() {
+			if e.v.line() != ends[0].v.line() {
 				l.fail(e.pointer, CodeContradiction, "%s, and %s at %s; say it once", e.v, ends[0].v, ends[0].pointer)
 			}
 		}
@@ -146,7 +146,7 @@ func (l *linter) versions() {
 	if len(high) > 0 {
 		c.ranged.Max = high[0].v
 	}
-	if c.ranged.Inverted() {
+	if c.ranged.inverted() {
 		l.fail(low[0].pointer, CodeRange, "the version range begins at %s and ends at %s: no version is in it", c.ranged.Min, c.ranged.Max)
 	}
 }
@@ -169,11 +169,11 @@ func (l *linter) interfaces() {
 			if v.IsZero() {
 				continue
 			}
-			if c.ranged.Min.IsZero() || v.Compare(c.ranged.Min) < 0 {
-				c.ranged.Min = v.Line()
+			if c.ranged.Min.IsZero() || v.compare(c.ranged.Min) < 0 {
+				c.ranged.Min = v.line()
 			}
-			if c.ranged.Max.IsZero() || v.Compare(c.ranged.Max) > 0 {
-				c.ranged.Max = v.Line()
+			if c.ranged.Max.IsZero() || v.compare(c.ranged.Max) > 0 {
+				c.ranged.Max = v.line()
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func (l *linter) current(pointer string, n *node, within Range) {
 	l.card.faces = append(l.card.faces, face)
 }
 
-func (i Interface) key() faceKey { return faceKey{i.URL, i.Binding, i.Tenant, i.Version.Line()} }
+func (i Interface) key() faceKey { return faceKey{i.URL, i.Binding, i.Tenant, i.Version.line()} }
 
 // contractInterfaces finds what the contract says about interfaces by URL.
 func (l *linter) contractInterfaces() map[string]int {
@@ -238,7 +238,7 @@ func (l *linter) listed(pointer string, n *node, face *Interface) {
 		if v.IsZero() {
 			continue
 		}
-		if !face.within.Contains(v) {
+		if !face.within.contains(v) {
 			l.fail(atIndex(where, i), CodeRange, "%s is outside of the card's range, %s", v, face.within)
 		}
 		face.Versions = append(face.Versions, v)
@@ -246,7 +246,7 @@ func (l *linter) listed(pointer string, n *node, face *Interface) {
 	switch {
 	case len(list.elements()) == 0:
 		l.fail(where, CodeRange, "an interface with an empty list of versions speaks none; leave the list out")
-	case !face.Version.IsZero() && !slices.ContainsFunc(face.Versions, func(v Version) bool { return v.Line() == face.Version.Line() }):
+	case !face.Version.IsZero() && !slices.ContainsFunc(face.Versions, func(v Version) bool { return v.line() == face.Version.line() }):
 		l.fail(where, CodeRange, "the interface's own protocolVersion %s is not in its list", face.Version)
 	}
 }
@@ -292,7 +292,7 @@ func (l *linter) endpoint(pointer string, face Interface, member string) {
 	if face.Binding != "" && !slices.Contains(bindings, face.Binding) && !isAbsolute(face.Binding) {
 		l.fail(at(pointer, member), CodeBinding, "binding %q; want JSONRPC, HTTP+JSON, GRPC, or the URI of another", face.Binding)
 	}
-	if !face.Version.IsZero() && !face.within.Contains(face.Version) {
+	if !face.Version.IsZero() && !face.within.contains(face.Version) {
 		l.fail(at(pointer, "protocolVersion"), CodeRange, "%s is outside of the card's range, %s", face.Version, face.within)
 	}
 	if face.URL == "" {

@@ -97,7 +97,7 @@ func (l *linter) contract(pointer string, params *node) {
 	l.walk(pointer, params, contractForm)
 	l.speaks = speaks
 	for _, m := range params.get("vendor").object() {
-		if !IsVendorName(m.name) {
+		if !isVendorName(m.name) {
 			l.fail(at(at(pointer, "vendor"), m.name), CodeVendor, "vendor feature %q; want a namespace and a name, such as com.example/fast_lane, or a URI", clip(m.name))
 		}
 		if _, taken := LookupFeature(m.name); taken {

@@ -73,15 +73,15 @@ func (v *Version) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Line is the version without its patch number, which is what two sides agree on.
-func (v Version) Line() Version {
+// line is the version without its patch number, which is what two sides agree on.
+func (v Version) line() Version {
 	v.patch = -1
 	return v
 }
 
-// Compare orders versions by their numbers: 1.10 is newer than 1.9. Without
+// compare orders versions by their numbers: 1.10 is newer than 1.9. Without
 // patch is before 1.2.0, as 1.2 is where the line begins.
-func (v Version) Compare(w Version) int {
+func (v Version) compare(w Version) int {
 	return cmp.Or(cmp.Compare(v.major, w.major), cmp.Compare(v.minor, w.minor), cmp.Compare(v.patch, w.patch))
 }
 
@@ -93,14 +93,14 @@ type Range struct {
 	Max Version `json:"max,omitzero"`
 }
 
-// Contains reports whether v is within r.
-func (r Range) Contains(v Version) bool {
-	return (r.Min.IsZero() || v.Line().Compare(r.Min.Line()) >= 0) && (r.Max.IsZero() || v.Line().Compare(r.Max.Line()) <= 0)
+// contains reports whether v is within r.
+func (r Range) contains(v Version) bool {
+	return (r.Min.IsZero() || v.line().compare(r.Min.line()) >= 0) && (r.Max.IsZero() || v.line().compare(r.Max.line()) <= 0)
 }
 
-// Inverted reports whether no version is within r.
-func (r Range) Inverted() bool {
-	return !r.Min.IsZero() && !r.Max.IsZero() && r.Min.Line().Compare(r.Max.Line()) > 0
+// inverted reports whether no version is within r.
+func (r Range) inverted() bool {
+	return !r.Min.IsZero() && !r.Max.IsZero() && r.Min.line().compare(r.Max.line()) > 0
 }
 
 // IsZero reports whether both ends are open.

@@ -284,7 +284,7 @@ func tryATK13TypesAreNotConfused(t *testing.T, on wire) {
 		attack{"ATK-13 a context as a proof", "wrong_type", func() answer { return alice.with("documents", body, []string{c.Token}, context) }},
 		attack{"ATK-13 a DPoP proof as a proof", "wrong_type", func() answer { return alice.with("documents", body, []string{c.Token}, dpop) }},
 		attack{"ATK-13 a token typed as a proof, by the agent's key", "wrong_type", func() answer { return alice.search(signedBy(t, ours, typed("aat-pop+jwt"), payload)) }},
-		attack{"ATK-13 a token typed as a context, by the agent's key", "wrong_type", func() answer { return alice.search(signedBy(t, ours, typed(token.TypeContext), payload)) }},
+		attack{"ATK-13 a token typed as a context, by the agent's key", "wrong_type", func() answer { return alice.search(signedBy(t, ours, typed("powerbox-context+jwt"), payload)) }},
 		attack{"ATK-13 a proof typed as a token, by the agent's key", "missing_claim", func() answer { return alice.search(signedBy(t, ours, header, proofPayload)) }},
 		attack{"ATK-13 a proof typed in another case", "wrong_type", func() answer {
 			return alice.with("documents", body, []string{c.Token}, signedBy(t, alice.key, changed(t, proofHeader, "aat-pop+jwt", "AAT-POP+jwt"), proofPayload))

@@ -65,7 +65,7 @@ func (b *branch) submission(t *testing.T, old, size int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := evidence.NewSubmission(old, b.hashes, signed)
+	s, err := witness.NewSubmission(old, b.hashes, signed)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,10 +124,10 @@ type Cosignature struct {
 	Time    time.Time `json:"time"`
 }
 
-// Cosignatures returns which of the witnesses have cosigned a signed checkpoint. A
+// cosignatures returns which of the witnesses have cosigned a signed checkpoint. A
 // cosignature that one of them cannot have made is an error. Whether the log
 // itself has signed is for [OpenCheckpoint] to say.
-func Cosignatures(signed []byte, witnesses ...WitnessKey) ([]Cosignature, error) {
+func cosignatures(signed []byte, witnesses ...WitnessKey) ([]Cosignature, error) {
 	known := make([]note.Verifier, len(witnesses))
 	for i, key := range witnesses {
 		known[i] = key
@@ -193,7 +193,7 @@ func (q Quorum) Check(signed []byte) ([]Cosignature, error) {
 	if err := q.Usable(); err != nil {
 		return nil, err
 	}
-	have, err := Cosignatures(signed, q.Witnesses...)
+	have, err := cosignatures(signed, q.Witnesses...)
 	if err == nil && len(have) < q.Number {
 		err = fmt.Errorf("%w: %d of the %d pinned witnesses have cosigned the checkpoint, %d are needed", ErrNotWitnessed, len(have), len(q.Witnesses), q.Number)
 	}

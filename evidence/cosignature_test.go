@@ -126,7 +126,7 @@ func TestATK45_ACosignatureSpeaksForNoLog(t *testing.T) {
 		t.Error("the log did not sign")
 	}
 	// And the log's own signature is no witness's.
-	if have, err := Cosignatures(l.signed(), w.Key()); err != nil || len(have) != 0 {
+	if have, err := cosignatures(l.signed(), w.Key()); err != nil || len(have) != 0 {
 		t.Errorf("%v %v", have, err)
 	}
 }

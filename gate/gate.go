@@ -432,12 +432,12 @@ func (g *Gate) Conclude(ctx context.Context, v Verdict, status evidence.OutcomeS
 
 // unmade reports whether an outcome says that the call was never made.
 func unmade(detail []byte) bool {
-	return string(detail) == NotMade || bytes.HasPrefix(detail, []byte(notMadeAndTold))
+	return string(detail) == neverMade || bytes.HasPrefix(detail, []byte(notMadeAndTold))
 }
 
-// notMadeAndTold is how NotMade begins where it also says what the caller was told.
+// notMadeAndTold is how neverMade begins where it also says what the caller was told.
 const notMadeAndTold = `{"cause":"` + trust.CauseGateway + `","told":`
 
-// NotMade is the outcome of a call that was allowed and not brought to the agent
+// neverMade is the outcome of a call that was allowed and not brought to the agent
 // behind: what it took from budgets is given back.
-const NotMade = `{"cause":"` + trust.CauseGateway + `"}`
+const neverMade = `{"cause":"` + trust.CauseGateway + `"}`

@@ -210,14 +210,14 @@ func TestATK12_NoneIsNoAlgorithm(t *testing.T) {
 // TestATK13_TypesAreNotConfused offers everything that is signed for everything
 // else, with every typ.
 func TestATK13_TypesAreNotConfused(t *testing.T) {
-	types := []any{TypeToken, TypeProof, TypeDPoP, TypeContext, "at+jwt", "JOSE", "jwt", "AAT+JWT", "application/aat+jwt", "", 5}
+	types := []any{typeToken, typeProof, typeDPoP, typeContext, "at+jwt", "JOSE", "jwt", "AAT+JWT", "application/aat+jwt", "", 5}
 	for _, typ := range types {
-		if typ != TypeToken {
+		if typ != typeToken {
 			for hop := range 2 {
 				deny(t, fmt.Sprintf("ATK-13 token %d as %v", hop, typ), 1, func(f *forgery) { f.links[hop].header["typ"] = typ }, CodeType)
 			}
 		}
-		if typ != TypeProof {
+		if typ != typeProof {
 			deny(t, fmt.Sprintf("ATK-13 proof as %v", typ), 1, func(f *forgery) { f.proof.header["typ"] = typ }, CodeType)
 		}
 	}

@@ -34,7 +34,7 @@ func (l *link) holderName() string {
 }
 
 func parseLink(compact string, root bool) (*link, error) {
-	j, err := parseJWS(compact, TypeToken)
+	j, err := parseJWS(compact, typeToken)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func TestATK55_LastTokenIsReadFirst(t *testing.T) {
 // TestCommonHeadersAreThoseThatAreWritten: a header recognized by its bytes
 // has the meaning that parsing gives it.
 func TestCommonHeadersAreThoseThatAreWritten(t *testing.T) {
-	for _, typ := range []string{TypeToken, TypeProof} {
+	for _, typ := range []string{typeToken, typeProof} {
 		for _, algorithm := range []Algorithm{Ed25519, ES256} {
 			compact, err := sign(keyOf(t, "x", algorithm), typ, "", []byte("{}"))
 			if err != nil {
@@ -117,7 +117,7 @@ func TestCommonHeadersAreThoseThatAreWritten(t *testing.T) {
 			if !slices.Contains([]string{linkHeaderEdDSA, linkHeaderES256, proofHeaderEdDSA, proofHeaderES256}, part) {
 				t.Errorf("%s, %s: %s is not among the common headers", typ, algorithm, part)
 			}
-			for _, read := range []string{TypeToken, TypeProof, TypeContext} {
+			for _, read := range []string{typeToken, typeProof, typeContext} {
 				head, err := decodeBase64(part)
 				if err != nil {
 					t.Fatal(err)

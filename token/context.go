@@ -12,10 +12,10 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// TypeContext is the typ of the context that a gateway sends to the agent
+// typeContext is the typ of the context that a gateway sends to the agent
 // behind it. Only a JWS of exactly this typ is one, so that no other token of
 // the same key can stand in (ATK-13).
-const TypeContext = "powerbox-context+jwt"
+const typeContext = "powerbox-context+jwt"
 
 // MaxContextLifetime bounds exp less iat: a context is for the one request
 // that it travels with.
@@ -95,7 +95,7 @@ func (s *Contexts) Sign(signer Signer, c Context) (string, error) {
 	if err != nil {
 		return "", prefixed("context: ", err)
 	}
-	return sign(signer, TypeContext, signer.Public().Thumbprint(), c.appendJSON(make([]byte, 0, 2*usualPart), authority))
+	return sign(signer, typeContext, signer.Public().Thumbprint(), c.appendJSON(make([]byte, 0, 2*usualPart), authority))
 }
 
 // readable refuses an authority that the agent behind could not read.
@@ -162,7 +162,7 @@ func VerifyContext(compact string, keys KeySet, audience string, now time.Time, 
 	if compact == "" {
 		return Context{}, refuse(CodeMissingClaim, "context: there is none; want it in the header Powerbox-Context, from the gateway")
 	}
-	j, err := parseJWS(compact, TypeContext)
+	j, err := parseJWS(compact, typeContext)
 	if err != nil {
 		return Context{}, prefixed("context: ", err)
 	}
@@ -182,8 +182,8 @@ func VerifyContext(compact string, keys KeySet, audience string, now time.Time, 
 // verifyContext checks type and signature. An absent typ, which parseJWS lets
 // pass, is not enough here.
 func (j jws) verifyContext(compact string, keys KeySet) error {
-	if headerType(compact) != TypeContext {
-		return refuse(CodeType, "header: want typ %q", TypeContext)
+	if headerType(compact) != typeContext {
+		return refuse(CodeType, "header: want typ %q", typeContext)
 	}
 	candidates := keys.candidates(j.header)
 	if len(candidates) == 0 {

@@ -43,7 +43,7 @@ func overWide(t testing.TB, hops int) (family, string) {
 func BenchmarkPrimitives(b *testing.B) {
 	f := line(b, 3)
 	key, holder := f.issuer.Public(), f.issuer
-	j, err := parseJWS(f.tokens[0], TypeToken)
+	j, err := parseJWS(f.tokens[0], typeToken)
 	if err != nil {
 		b.Fatal(err)
 	}

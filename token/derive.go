@@ -53,7 +53,7 @@ func (c *claims) sign(signer Signer, kid string) (string, error) {
 		return "", err
 	}
 	c.tools = tools
-	return sign(signer, TypeToken, kid, c.appendPayload(make([]byte, 0, firstPayload)))
+	return sign(signer, typeToken, kid, c.appendPayload(make([]byte, 0, firstPayload)))
 }
 
 // firstPayload is room for most payloads, in bytes.

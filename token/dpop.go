@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// TypeDPoP is the typ of DPoP proofs (RFC 9449, section 4.2).
-const TypeDPoP = "dpop+jwt"
+// typeDPoP is the typ of DPoP proofs (RFC 9449, section 4.2).
+const typeDPoP = "dpop+jwt"
 
 // maxDPoPBytes bounds a DPoP proof. It has one key, one URL, and some names.
 const maxDPoPBytes = 8 << 10
@@ -47,7 +47,7 @@ func VerifyDPoP(proof string, want DPoPRequest) (DPoP, error) {
 	if len(proof) > maxDPoPBytes {
 		return DPoP{}, refuse(CodeTooLarge, "DPoP proof has %d bytes; want at most %d", len(proof), maxDPoPBytes)
 	}
-	j, err := parseJWS(proof, TypeDPoP)
+	j, err := parseJWS(proof, typeDPoP)
 	if err != nil {
 		return DPoP{}, err
 	}
@@ -71,8 +71,8 @@ func dpopKey(proof string) (PublicKey, error) {
 	first, _, _ := strings.Cut(proof, ".")
 	// It was parsed once; what cannot be parsed has no typ and is refused.
 	head, _ := parsePart("header", first, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
-	if member(head, "typ") != TypeDPoP {
-		return PublicKey{}, refuse(CodeType, "header: want typ %q", TypeDPoP)
+	if member(head, "typ") != typeDPoP {
+		return PublicKey{}, refuse(CodeType, "header: want typ %q", typeDPoP)
 	}
 	jwk, ok := head.Get("jwk")
 	if !ok {
@@ -169,7 +169,7 @@ func SignDPoP(signer Signer, r DPoPRequest, id string) (string, error) {
 	}
 	public := signer.Public()
 	header := powerbox.Object(
-		textMember("alg", public.algorithm.String()), textMember("typ", TypeDPoP),
+		textMember("alg", public.algorithm.String()), textMember("typ", typeDPoP),
 		powerbox.Member{Name: "jwk", Value: public.JWK()},
 	)
 	signed := encodeBase64(header.AppendJSON(nil)) + "." + encodeBase64(powerbox.Object(claims...).AppendJSON(nil))

@@ -83,7 +83,7 @@ func FuzzParseProof(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j, err := parseJWS(compact, TypeProof)
+		j, err := parseJWS(compact, typeProof)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 
 // The types of our tokens and proofs, in the typ of their headers.
 const (
-	TypeToken = "aat+jwt"
-	TypeProof = "aat-pop+jwt"
+	typeToken = "aat+jwt"
+	typeProof = "aat-pop+jwt"
 )
 
 // What may be read before a signature is checked (draft, appendix B.5). The
@@ -83,9 +83,9 @@ const (
 // readHeader reads a header, by its bytes alone where it is a common one.
 func readHeader(part, typ string) (header, error) {
 	switch {
-	case typ == TypeToken && part == linkHeaderEdDSA, typ == TypeProof && part == proofHeaderEdDSA:
+	case typ == typeToken && part == linkHeaderEdDSA, typ == typeProof && part == proofHeaderEdDSA:
 		return header{algorithm: Ed25519}, nil
-	case typ == TypeToken && part == linkHeaderES256, typ == TypeProof && part == proofHeaderES256:
+	case typ == typeToken && part == linkHeaderES256, typ == typeProof && part == proofHeaderES256:
 		return header{algorithm: ES256}, nil
 	}
 	head, err := parsePart("header", part, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
@@ -191,7 +191,7 @@ func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
 
 // appendHeader appends a header as it stands in a JWS.
 func appendHeader(b []byte, algorithm Algorithm, typ, kid string) []byte {
-	if algorithm == Ed25519 && typ == TypeToken && kid == "" {
+	if algorithm == Ed25519 && typ == typeToken && kid == "" {
 		return append(b, linkHeaderEdDSA...) // what holders write all the time
 	}
 	head := append(make([]byte, 0, 128), `{"alg":`...)

@@ -47,8 +47,8 @@ func headerAlgorithm(alg string) (Algorithm, bool) {
 	return 0, false
 }
 
-// ThumbprintURI is what the issuer of a derived token begins with (RFC 9278).
-const ThumbprintURI = "urn:ietf:params:oauth:jwk-thumbprint:sha-256:"
+// thumbprintURI is what the issuer of a derived token begins with (RFC 9278).
+const thumbprintURI = "urn:ietf:params:oauth:jwk-thumbprint:sha-256:"
 
 // PublicKey is a public key. It is comparable; the zero PublicKey verifies
 // nothing.
@@ -232,7 +232,7 @@ func (k PublicKey) URI() string {
 	return string(k.appendURI(room[:0]))
 }
 
-func (k PublicKey) appendURI(b []byte) []byte { return k.appendThumbprint(append(b, ThumbprintURI...)) }
+func (k PublicKey) appendURI(b []byte) []byte { return k.appendThumbprint(append(b, thumbprintURI...)) }
 
 // isNamed reports whether uri is that of k.
 func (k PublicKey) isNamed(uri string) bool {

@@ -25,7 +25,7 @@ func TestThumbprintIsThatOfRFC8037(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
-	if k.Thumbprint() != want || k.URI() != ThumbprintURI+want || k.String() != k.URI() {
+	if k.Thumbprint() != want || k.URI() != thumbprintURI+want || k.String() != k.URI() {
 		t.Errorf("got %s, want %s", k.Thumbprint(), want)
 	}
 }

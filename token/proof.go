@@ -69,7 +69,7 @@ func SignProof(holder Signer, p Proof) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return sign(holder, TypeProof, "", payload)
+	return sign(holder, typeProof, "", payload)
 }
 
 // CheckProof checks that compact proves that the holder of v meant this very
@@ -83,7 +83,7 @@ func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	if compact == "" {
 		return Proof{}, refuse(CodeProofMissing, "there is no proof")
 	}
-	j, err := parseJWS(compact, TypeProof)
+	j, err := parseJWS(compact, typeProof)
 	if err != nil {
 		return Proof{}, prefixed("proof: ", err)
 	}

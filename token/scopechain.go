@@ -210,8 +210,8 @@ func verifiedScopes(t *ScopeToken, links []*DelegationLink, depth int) VerifiedS
 // patterns, with any arguments, for as long as all of it is good.
 func (v VerifiedScopes) Authority() powerbox.Authority { return v.authority }
 
-// Scopes returns the effective scopes: those of the last link (EXT-11).
-func (v VerifiedScopes) Scopes() []string {
+// scopes returns the effective scopes: those of the last link (EXT-11).
+func (v VerifiedScopes) scopes() []string {
 	switch n := len(v.links); {
 	case v.token == nil:
 		return nil
@@ -220,9 +220,6 @@ func (v VerifiedScopes) Scopes() []string {
 	}
 	return slices.Clone(v.token.scopes)
 }
-
-// Expires returns the effective expiry: the earliest of all, inclusive (EXT-11).
-func (v VerifiedScopes) Expires() time.Time { return v.expires }
 
 // Links returns the verified links, the token's subject's first.
 func (v VerifiedScopes) Links() []*DelegationLink { return slices.Clone(v.links) }

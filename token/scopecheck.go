@@ -59,11 +59,11 @@ func CheckScopes(q ScopeCheckRequest) ScopeResult {
 	if e, ok := errors.AsType[*ScopeError](err); ok {
 		return ScopeResult{FailurePoint: e.FailurePoint, Reason: e.Reason, Message: e.Message}
 	}
-	return ScopeResult{Valid: true, ChainLength: len(v.links), EffectiveScopes: v.Scopes(), EffectiveExpiry: v.expires}
+	return ScopeResult{Valid: true, ChainLength: len(v.links), EffectiveScopes: v.scopes(), EffectiveExpiry: v.expires}
 }
 
 func checkedScopes(q ScopeCheckRequest) (VerifiedScopes, error) {
-	keys, err := ParseDirectory(q.Keys)
+	keys, err := parseDirectory(q.Keys)
 	if err != nil {
 		return VerifiedScopes{}, fails(CodeUnknownKey, OfToken, err.Error())
 	}
@@ -108,10 +108,10 @@ func (v VerifiedScopes) requested(scopes []string) error {
 	return nil
 }
 
-// ParseDirectory reads a JWK Set in which kid is the identifier of a key's owner;
+// parseDirectory reads a JWK Set in which kid is the identifier of a key's owner;
 // several keys may have one owner. A key that cannot be used refuses the set: its
 // owner would be unknown without a word. Errors are [*Error].
-func ParseDirectory(jwks []byte) (map[string][]PartyKey, error) {
+func parseDirectory(jwks []byte) (map[string][]PartyKey, error) {
 	v, err := powerbox.ParseValue(jwks)
 	if err != nil {
 		return nil, refuse(CodeMalformed, "keys: %v", err)

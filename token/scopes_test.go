@@ -42,7 +42,7 @@ func (f *scopeForgery) parsed() (*ScopeToken, []*DelegationLink) {
 }
 
 func (f *scopeForgery) options(t testing.TB) ScopeOptions {
-	keys, err := ParseDirectory(f.Keys)
+	keys, err := parseDirectory(f.Keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +75,12 @@ func TestEXT11_AVerifiedChainIsAnAuthority(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, now := range []time.Time{later, v.Expires()} {
+		for _, now := range []time.Time{later, v.expires} {
 			if d := powerbox.Decide(attempt, a, now); d.Allowed != allowed {
 				t.Errorf("%s at %s: %v", name, now, d)
 			}
 		}
-		if d := powerbox.Decide(attempt, a, v.Expires().Add(1)); d.Allowed {
+		if d := powerbox.Decide(attempt, a, v.expires.Add(1)); d.Allowed {
 			t.Errorf("%s after its expiry", name)
 		}
 	}
@@ -88,7 +88,7 @@ func TestEXT11_AVerifiedChainIsAnAuthority(t *testing.T) {
 		t.Error("what was verified is not what comes back")
 	}
 	var none VerifiedScopes
-	if none.Scopes() != nil || !none.Authority().IsEmpty() {
+	if none.scopes() != nil || !none.Authority().IsEmpty() {
 		t.Error("the zero VerifiedScopes has something")
 	}
 }
@@ -298,13 +298,13 @@ func TestEXT13_Directory(t *testing.T) {
 	jwk := rfc8037Public(t)
 	named := strings.Replace(jwk, "{", `{"kid":"a",`, 1)
 	two := `{"keys":[` + named + "," + named + `]}`
-	if d, err := ParseDirectory([]byte(two)); err != nil || len(d["a"]) != 2 {
+	if d, err := parseDirectory([]byte(two)); err != nil || len(d["a"]) != 2 {
 		t.Error(d, err)
 	}
 	for text, code := range map[string]powerbox.Code{
 		"": CodeMalformed, "{}": CodeMalformed, `{"keys":[{}]}`: CodeAlgorithm, `{"keys":[` + jwk + `]}`: CodeMalformed,
 	} {
-		if _, err := ParseDirectory([]byte(text)); codeOf(err) != code {
+		if _, err := parseDirectory([]byte(text)); codeOf(err) != code {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

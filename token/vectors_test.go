@@ -86,7 +86,7 @@ func newForgery(t testing.TB, hops int) *forgery {
 	for i := range hops + 1 {
 		algorithm := []Algorithm{ES256, Ed25519}[i%2]
 		p := &part{
-			header: object{"alg": "EdDSA", "typ": TypeToken},
+			header: object{"alg": "EdDSA", "typ": typeToken},
 			holder: keyOf(t, "vector holder "+string(rune('a'+i)), algorithm),
 			claims: object{
 				"jti": "token-" + string(rune('a'+i)), "iat": now - 600 + i, "exp": now + 3600 - i,
@@ -99,7 +99,7 @@ func newForgery(t testing.TB, hops int) *forgery {
 	}
 	f.links[0].claims["iss"] = "https://agent.example"
 	f.links[0].header["kid"] = "issuer-1"
-	f.proof = &part{header: object{"alg": "EdDSA", "typ": TypeProof}, claims: object{"jti": "proof-1", "iat": now}}
+	f.proof = &part{header: object{"alg": "EdDSA", "typ": typeProof}, claims: object{"jti": "proof-1", "iat": now}}
 	return f
 }
 

@@ -21,7 +21,7 @@ type Book struct {
 
 // account is what a book has of one agent.
 type account struct {
-	tally  Tally
+	tally  tally
 	broken bool
 	keys   map[string]time.Time // when each of its keys was renewed, as first recorded
 	newest string
@@ -33,7 +33,7 @@ func (b *Book) account(agent string) *account {
 	}
 	a, ok := b.agents[agent]
 	if !ok {
-		a = &account{tally: Tally{Agent: agent}, keys: map[string]time.Time{}}
+		a = &account{tally: tally{Agent: agent}, keys: map[string]time.Time{}}
 		b.agents[agent] = a
 	}
 	return a
@@ -48,7 +48,7 @@ func (b *Book) Add(r evidence.Record) {
 		b.addKey(r)
 		return
 	}
-	b.account(r.AgentID).tally.Add(r)
+	b.account(r.AgentID).tally.add(r)
 }
 
 // addKey takes what the issuer recorded of an agent's key. The details of the intent have
@@ -85,5 +85,5 @@ func (b *Book) History(agent string, asOf time.Time) History {
 	if !ok {
 		return History{AsOf: asOf}
 	}
-	return History{Counts: a.tally.Counts(), Broken: a.broken, Renewed: a.keys[a.newest], AsOf: asOf}
+	return History{Counts: a.tally.sum(), Broken: a.broken, Renewed: a.keys[a.newest], AsOf: asOf}
 }

@@ -69,26 +69,26 @@ func TestEXT20_EachAgentsRecordsAlone(t *testing.T) {
 
 // What waits is bounded, and the oldest is forgotten first.
 func TestEXT18_WhatWaitsIsBounded(t *testing.T) {
-	tally := Tally{Agent: "mail"}
+	tally := tally{Agent: "mail"}
 	var first, last evidence.Record
-	for n := range MaxOpen + 1 {
+	for n := range maxOpen + 1 {
 		d := decision("mail", fmt.Sprint(n), "x/y", evidence.Allow)
-		if tally.Add(d); n == 0 {
+		if tally.add(d); n == 0 {
 			first = d
 		}
 		last = d
 	}
-	tally.Add(became(first, evidence.Failed, ""))
-	tally.Add(became(last, evidence.Achieved, ""))
-	if got := tally.Counts(); got != (Counts{Achieved: 1}) || len(tally.open) != MaxOpen-1 {
+	tally.add(became(first, evidence.Failed, ""))
+	tally.add(became(last, evidence.Achieved, ""))
+	if got := tally.sum(); got != (Counts{Achieved: 1}) || len(tally.open) != maxOpen-1 {
 		t.Errorf("%+v, %d wait", got, len(tally.open))
 	}
-	for n := range 3 * MaxOpen {
+	for n := range 3 * maxOpen {
 		d := decision("mail", "more"+fmt.Sprint(n), "x/y", evidence.Allow)
-		tally.Add(d)
-		tally.Add(became(d, evidence.Achieved, ""))
+		tally.add(d)
+		tally.add(became(d, evidence.Achieved, ""))
 	}
-	if len(tally.open) > MaxOpen || len(tally.order) > 2*MaxOpen {
+	if len(tally.open) > maxOpen || len(tally.order) > 2*maxOpen {
 		t.Errorf("%d wait, %d are remembered", len(tally.open), len(tally.order))
 	}
 }

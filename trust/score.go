@@ -20,8 +20,8 @@ const (
 	offOld    = 1_000
 )
 
-// MaxAge is for how long credentials may stay as they are.
-const MaxAge = 90 * 24 * time.Hour
+// maxAge is for how long credentials may stay as they are.
+const maxAge = 90 * 24 * time.Hour
 
 // Score is between 0 and 1, in ten-thousandths.
 type Score int
@@ -127,7 +127,7 @@ func Of(h History) Report {
 	}
 	if old := h.AsOf.Sub(h.Renewed); h.Renewed.IsZero() {
 		parts = append(parts, Part{"rotation", offOld, "nobody knows when the agent's credentials were renewed"})
-	} else if old > MaxAge {
+	} else if old > maxAge {
 		parts = append(parts, Part{"rotation", offOld, fmt.Sprintf("its credentials were renewed %d days ago, more than 90", int(old.Hours()/24))})
 	}
 	score := Score(scale)

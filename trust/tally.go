@@ -16,21 +16,21 @@ const (
 	CauseGateway = "not_the_agent" // it did not come to the agent, or was cut on the way
 )
 
-// MaxOpen is how many decisions of an agent can wait for their outcome at once.
+// maxOpen is how many decisions of an agent can wait for their outcome at once.
 // Of more than that the oldest is forgotten, and its outcome does not count.
-const MaxOpen = 1 << 16
+const maxOpen = 1 << 16
 
-// Tally counts the outcomes of one agent. The records come verified, each chain
-// in its order. Its memory is bounded by [MaxOpen].
-type Tally struct {
+// tally counts the outcomes of one agent. The records come verified, each chain
+// in its order. Its memory is bounded by [maxOpen].
+type tally struct {
 	Agent  string
 	open   map[string]evidence.ChainID // decisions whose outcome has not come, and where it has to
 	order  []string                    // they and some that have one, oldest first
 	counts Counts
 }
 
-// Add takes one more record.
-func (t *Tally) Add(r evidence.Record) {
+// add takes one more record.
+func (t *tally) add(r evidence.Record) {
 	if r.AgentID != t.Agent {
 		return
 	}
@@ -59,26 +59,26 @@ func (t *Tally) Add(r evidence.Record) {
 }
 
 // await remembers a decision until its outcome comes.
-func (t *Tally) await(id string, chain evidence.ChainID) {
+func (t *tally) await(id string, chain evidence.ChainID) {
 	if t.open == nil {
 		t.open = map[string]evidence.ChainID{}
 	}
 	t.open[id] = chain
 	t.order = append(t.order, id)
-	if len(t.order) >= 2*MaxOpen {
+	if len(t.order) >= 2*maxOpen {
 		t.order = slices.DeleteFunc(t.order, func(id string) bool {
 			_, open := t.open[id]
 			return !open
 		})
 	}
-	for len(t.open) > MaxOpen {
+	for len(t.open) > maxOpen {
 		delete(t.open, t.order[0])
 		t.order = t.order[1:]
 	}
 }
 
-// Counts are the sums so far.
-func (t *Tally) Counts() Counts { return t.counts }
+// sum are the sums so far.
+func (t *tally) sum() Counts { return t.counts }
 
 // works reports whether a decision let the agent do something for someone else.
 // Reading its results does not count as its work, and neither do its calls

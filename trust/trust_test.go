@@ -19,8 +19,8 @@ func history(achieved, failed, partial int64) History {
 func TestEXT18_Score(t *testing.T) {
 	broken, old, edge, unknown := history(10, 0, 0), history(10, 0, 0), history(10, 0, 0), history(0, 0, 0)
 	broken.Broken = true
-	old.Renewed = noon.Add(-MaxAge - 1)
-	edge.Renewed = noon.Add(-MaxAge)
+	old.Renewed = noon.Add(-maxAge - 1)
+	edge.Renewed = noon.Add(-maxAge)
 	unknown.Renewed = time.Time{}
 	all := history(0, 5, 5)
 	all.Broken, all.Renewed = true, time.Time{}
@@ -159,11 +159,11 @@ func TestEXT18_WhatCounts(t *testing.T) {
 		"asked by another":          {[]evidence.Record{by("mail", work), became(by("mail", work), evidence.Achieved, "")}, Counts{Achieved: 1}},
 		"issued, which is not done": {[]evidence.Record{{ID: "1", AgentID: "documents", Intent: evidence.Intent{Operation: search}, Decision: evidence.Allow, OutcomeStatus: evidence.Achieved}}, Counts{}},
 	} {
-		tally := Tally{Agent: "documents"}
+		tally := tally{Agent: "documents"}
 		for _, r := range c.records {
-			tally.Add(r)
+			tally.add(r)
 		}
-		if got := tally.Counts(); got != c.want {
+		if got := tally.sum(); got != c.want {
 			t.Errorf("EXT-18 %s: %+v; want %+v", name, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package investigate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,7 +72,7 @@ func explainPolicy(p *cli.Program, c *config.Config, q policyQuestion, output st
 		return cli.Usage(fmt.Errorf("--operation is %q; want agent/grant/operation, such as documents/documents:read/search", q.operation))
 	}
 	if kind, name, _ := strings.Cut(q.principal, ":"); kind != "user" || name == "" {
-		return cli.Usage(fmt.Errorf("--principal is %q, and no policy can match it; want a user, such as user:%s", q.principal, plain.Or(strings.TrimPrefix(q.principal, "user:"), "alice")))
+		return cli.Usage(fmt.Errorf("--principal is %q, and no policy can match it; want a user, such as user:%s", q.principal, cmp.Or(strings.TrimPrefix(q.principal, "user:"), "alice")))
 	}
 	loaded, err := operate.EngineOf(c)
 	if err != nil {

@@ -242,7 +242,7 @@ func (a *Asker) ask(ctx context.Context, i int, signed []byte, checkpoint eviden
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	for range 2 {
-		s, err := evidence.NewSubmission(min(a.sizes[i], checkpoint.Size), a.config.Log.Tree(ctx), signed)
+		s, err := NewSubmission(min(a.sizes[i], checkpoint.Size), a.config.Log.Tree(ctx), signed)
 		if err != nil {
 			return "", err
 		}

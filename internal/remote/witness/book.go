@@ -147,8 +147,8 @@ func (b *Book) Cosigned(origin string) string {
 
 // Add checks a submission against the last cosigned checkpoint, keeps it on the disk,
 // and only then returns the cosignature. Errors are [ErrUnknownLog], those of
-// [evidence.Submission.Check], or of the disk.
-func (b *Book) Add(s evidence.Submission) (line string, err error) {
+// [Submission.Check], or of the disk.
+func (b *Book) Add(s Submission) (line string, err error) {
 	origin, err := s.Origin()
 	if err != nil {
 		return "", err

@@ -58,7 +58,7 @@ func (b *Book) add(w http.ResponseWriter, r *http.Request, log *slog.Logger) {
 		http.Error(w, "the body cannot be read, or is too large", http.StatusBadRequest)
 		return
 	}
-	s, err := evidence.ParseSubmission(body)
+	s, err := ParseSubmission(body)
 	var line string
 	if err == nil {
 		line, err = b.Add(s)
@@ -73,15 +73,15 @@ func (b *Book) add(w http.ResponseWriter, r *http.Request, log *slog.Logger) {
 
 // refuse says why nothing is cosigned. What contradicts a checkpoint that was
 // cosigned is logged with both: signed by the log, they prove that it lied.
-func (b *Book) refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, s evidence.Submission, err error) {
+func (b *Book) refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, s Submission, err error) {
 	origin, _ := s.Origin() // of what cannot be read there is none
 	switch {
 	case errors.Is(err, ErrUnknownLog):
 		http.Error(w, err.Error(), http.StatusNotFound)
-	case errors.Is(err, evidence.ErrNotSigned):
+	case errors.Is(err, ErrNotSigned):
 		http.Error(w, err.Error(), http.StatusForbidden)
-	case errors.Is(err, evidence.ErrOldSize), errors.Is(err, evidence.ErrOtherRoot):
-		if errors.Is(err, evidence.ErrOtherRoot) {
+	case errors.Is(err, ErrOldSize), errors.Is(err, ErrOtherRoot):
+		if errors.Is(err, ErrOtherRoot) {
 			b.accuse(r, log, origin, s, err)
 		}
 		w.Header().Set("Content-Type", sizeType)
@@ -98,7 +98,7 @@ func (b *Book) refuse(w http.ResponseWriter, r *http.Request, log *slog.Logger, 
 	}
 }
 
-func (b *Book) accuse(r *http.Request, log *slog.Logger, origin string, s evidence.Submission, err error) {
+func (b *Book) accuse(r *http.Request, log *slog.Logger, origin string, s Submission, err error) {
 	log.ErrorContext(r.Context(), "a log asks to cosign a checkpoint that does not continue the one that was cosigned", slog.String("origin", origin),
 		slog.Any("error", err), slog.String("submitted", string(s.Checkpoint)), slog.String("cosigned", b.Cosigned(origin)))
 }

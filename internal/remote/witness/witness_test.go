@@ -92,11 +92,11 @@ func (m *memory) KeepCosigned(_ context.Context, signed []byte) error {
 	return nil
 }
 
-func (m *memory) submission(old int64) evidence.Submission {
+func (m *memory) submission(old int64) witness.Submission {
 	m.t.Helper()
 	signed, err := m.LatestCheckpoint(m.t.Context())
 	must(m.t, err)
-	s, err := evidence.NewSubmission(old, m.hashes, signed)
+	s, err := witness.NewSubmission(old, m.hashes, signed)
 	must(m.t, err)
 	return s
 }

@@ -1,4 +1,4 @@
-package evidence
+package witness
 
 import (
 	"encoding/base64"
@@ -9,7 +9,15 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/powerbox-project/powerbox/evidence"
 )
+
+// maxCheckpoint bounds the bytes of a submission, as evidence bounds those of a checkpoint.
+const maxCheckpoint = 512 << 10
+
+// maxProof bounds the hashes of a proof: a log of 2^63 entries needs 63.
+const maxProof = 63
 
 // Submission is what a log asks of a witness (C2SP tlog-witness, add-checkpoint):
 // to cosign a checkpoint, with the proof that it continues from the one that the
@@ -21,34 +29,27 @@ type Submission struct {
 }
 
 // The errors of a submission that a witness answers in their own ways. A proof
-// that does not hold is [ErrProof].
+// that does not hold is [evidence.ErrProof].
 var (
-	ErrNotSigned = errors.New("evidence: not signed by a key of the log")
-	ErrOldSize   = errors.New("evidence: not the size that was cosigned last")
-	ErrOtherRoot = errors.New("evidence: another tree of the size that was cosigned last")
+	ErrNotSigned = errors.New("not signed by a key of the log")
+	ErrOldSize   = errors.New("not the size that was cosigned last")
+	ErrOtherRoot = errors.New("another tree of the size that was cosigned last")
 )
 
 // NewSubmission makes the submission of a signed checkpoint for a witness that has
 // cosigned the log at size old. Hashes are those of the stored tree.
 func NewSubmission(old int64, hashes tlog.HashReader, signed []byte) (Submission, error) {
-	checkpoint, err := ReadCheckpoint(signed)
+	checkpoint, err := evidence.ReadCheckpoint(signed)
 	if err != nil {
 		return Submission{}, err
 	}
 	s := Submission{Old: old, Checkpoint: signed}
 	if old > 0 && old < checkpoint.Size {
 		if s.Proof, err = tlog.ProveTree(checkpoint.Size, old, hashes); err != nil {
-			return Submission{}, fmt.Errorf("evidence: proof of %s from size %d to %d: %w", checkpoint.Origin, old, checkpoint.Size, err)
+			return Submission{}, fmt.Errorf("proof of %s from size %d to %d: %w", checkpoint.Origin, old, checkpoint.Size, err)
 		}
 	}
 	return s, nil
-}
-
-// ReadCheckpoint reads the text of a signed checkpoint, and looks at no signature:
-// what it returns is someone's claim. See [OpenCheckpoint].
-func ReadCheckpoint(signed []byte) (Checkpoint, error) {
-	text, _, _ := strings.Cut(string(signed), "\n\n")
-	return parseCheckpoint(text + "\n")
 }
 
 // String returns the body of the request.
@@ -66,52 +67,52 @@ func (s Submission) String() string {
 // ParseSubmission reads what String writes and nothing else.
 func ParseSubmission(data []byte) (Submission, error) {
 	if len(data) > maxCheckpoint {
-		return Submission{}, fmt.Errorf("evidence: submission of %d bytes, at most %d are allowed", len(data), maxCheckpoint)
+		return Submission{}, fmt.Errorf("submission of %d bytes, at most %d are allowed", len(data), maxCheckpoint)
 	}
 	head, checkpoint, _ := strings.Cut(string(data), "\n\n")
 	lines := strings.Split(head, "\n")
 	old, err := strconv.ParseInt(strings.TrimPrefix(lines[0], "old "), 10, 64)
 	if err != nil || old < 0 || len(lines) > 1+maxProof {
-		return Submission{}, fmt.Errorf("evidence: submission does not begin with a line like: old 12, and up to %d hashes", maxProof)
+		return Submission{}, fmt.Errorf("submission does not begin with a line like: old 12, and up to %d hashes", maxProof)
 	}
 	s := Submission{Old: old, Checkpoint: []byte(checkpoint)}
 	for i, line := range lines[1:] {
 		hash, err := tlog.ParseHash(line)
 		if err != nil {
-			return Submission{}, fmt.Errorf("evidence: line %d of the submission is not the base64 of 32 bytes", i+2)
+			return Submission{}, fmt.Errorf("line %d of the submission is not the base64 of 32 bytes", i+2)
 		}
 		s.Proof = append(s.Proof, hash)
 	}
 	if s.String() != string(data) {
-		return Submission{}, errors.New("evidence: submission is not in its one form")
+		return Submission{}, errors.New("submission is not in its one form")
 	}
 	return s, nil
 }
 
 // Origin returns the name of the log in the submitted checkpoint.
 func (s Submission) Origin() (string, error) {
-	checkpoint, err := ReadCheckpoint(s.Checkpoint)
+	checkpoint, err := evidence.ReadCheckpoint(s.Checkpoint)
 	return checkpoint.Origin, err
 }
 
 // Check decides whether a witness may cosign. Kept is what it has cosigned last of
-// this log, the zero Checkpoint for nothing; keys are those of the log. It
+// this log, the zero evidence.Checkpoint for nothing; keys are those of the log. It
 // returns the checkpoint that the witness has to keep before it cosigns. Errors are
-// [ErrNotSigned], [ErrOldSize], [ErrOtherRoot], [ErrProof], or say that the
+// [ErrNotSigned], [ErrOldSize], [ErrOtherRoot], [evidence.ErrProof], or say that the
 // submission is malformed.
-func (s Submission) Check(kept Checkpoint, keys ...note.Verifier) (Checkpoint, error) {
-	claimed, err := ReadCheckpoint(s.Checkpoint)
+func (s Submission) Check(kept evidence.Checkpoint, keys ...note.Verifier) (evidence.Checkpoint, error) {
+	claimed, err := evidence.ReadCheckpoint(s.Checkpoint)
 	if err != nil {
-		return Checkpoint{}, err
+		return evidence.Checkpoint{}, err
 	}
-	checkpoint, err := OpenCheckpoint(s.Checkpoint, keys...)
+	checkpoint, err := evidence.OpenCheckpoint(s.Checkpoint, keys...)
 	switch {
 	case err != nil:
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrNotSigned, err)
+		return evidence.Checkpoint{}, fmt.Errorf("%w: %w", ErrNotSigned, err)
 	case s.Old > claimed.Size:
-		return Checkpoint{}, fmt.Errorf("evidence: old size %d is larger than that of the checkpoint, %d", s.Old, claimed.Size)
+		return evidence.Checkpoint{}, fmt.Errorf("old size %d is larger than that of the checkpoint, %d", s.Old, claimed.Size)
 	case s.Old != kept.Size:
-		return Checkpoint{}, fmt.Errorf("%w: %d, which is %d", ErrOldSize, s.Old, kept.Size)
+		return evidence.Checkpoint{}, fmt.Errorf("%w: %d, which is %d", ErrOldSize, s.Old, kept.Size)
 	case s.Old == 0 || s.Old == checkpoint.Size:
 		return checkpoint, s.checkUnproven(kept, checkpoint)
 	}
@@ -120,9 +121,9 @@ func (s Submission) Check(kept Checkpoint, keys ...note.Verifier) (Checkpoint, e
 
 // checkUnproven is for what needs no proof: the first checkpoint of a log, and
 // the same again.
-func (s Submission) checkUnproven(kept, checkpoint Checkpoint) error {
+func (s Submission) checkUnproven(kept, checkpoint evidence.Checkpoint) error {
 	if len(s.Proof) > 0 {
-		return fmt.Errorf("%w: there is nothing to prove from size %d to %d, and yet there are hashes", ErrProof, s.Old, checkpoint.Size)
+		return fmt.Errorf("%w: there is nothing to prove from size %d to %d, and yet there are hashes", evidence.ErrProof, s.Old, checkpoint.Size)
 	}
 	root := kept.Root
 	if kept.Size == 0 {
