@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"html/template"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,19 @@ func leftOnly(t *testing.T) string {
 		t.Fatal("the frame has no countdown")
 	}
 	return `{{define "left"}}` + line
+}
+
+// TestChoicesOfAnotherPageAreNotKept refuses an answer: the choices stay only on the page
+// that they were made on.
+func TestChoicesOfAnotherPageAreNotKept(t *testing.T) {
+	for seen, kept := range map[string]bool{"this": true, "other": false, "": false} {
+		page := typed{Seen: "this"}
+		page.again("refused", url.Values{"seen": {seen}, "grant": {"g"}, "why.g": {"too much"}})
+		if page.Ticked("grant", "g") != kept || (page.Typed("why.g") != "") != kept || page.Unticked("on.0", "1") != kept || page.Problem != "refused" {
+			t.Errorf("of the page %q the choices are kept: %v; want %v", seen, !kept, kept)
+		}
+	}
+	if (typed{Seen: "this"}).Unticked("on.0", "1") || (typed{}).Ticked("grant", "g") {
+		t.Error("a page that was just opened has choices")
+	}
 }
