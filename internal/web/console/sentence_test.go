@@ -155,8 +155,15 @@ func TestInboxFilters(t *testing.T) {
 		found, pages int
 		shown        int
 	}{
-		{filter{Page: 1}, 120, 3, 50}, {filter{Page: 3}, 120, 3, 20}, {filter{Page: 9}, 120, 3, 20}, {filter{Page: 1, Risky: true}, 40, 1, 40}, {filter{Page: 1, Agent: "agt_1"}, 80, 2, 50},
-		{filter{Page: 1, Capability: "pay"}, 40, 1, 40}, {filter{Page: 1, Text: "GARDEN"}, 40, 1, 40}, {filter{Page: 1, Text: "\u20ac77"}, 40, 1, 40}, {filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
+		{filter{Page: 1}, 120, 3, 50},
+		{filter{Page: 3}, 120, 3, 20},
+		{filter{Page: 9}, 120, 3, 20},
+		{filter{Page: 1, Risky: true}, 40, 1, 40},
+		{filter{Page: 1, Agent: "agt_1"}, 80, 2, 50},
+		{filter{Page: 1, Capability: "pay"}, 40, 1, 40},
+		{filter{Page: 1, Text: "GARDEN"}, 40, 1, 40},
+		{filter{Page: 1, Text: "\u20ac77"}, 40, 1, 40},
+		{filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
 	} {
 		page := inboxPage{Filter: c.filter}
 		page.fill(append(k.groups(qs), rows{}, rows{}))
