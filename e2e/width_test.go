@@ -55,7 +55,7 @@ func TestPagesFitPhonesAndScreens(t *testing.T) {
 		w.do(chromedp.Navigate(bank.url + "/approve/" + waiting))
 		w.fits("question-" + strconv.FormatInt(width, 10))
 	}
-	w.do(chromedp.Click(chromedp.CSS("input[name=grant]")))
+	w.do(chromedp.Click(chromedp.CSS(".ask:not(.risky) input[name=grant]")))
 	w.press("button.approve", "#did-title")
 	w.passkey(bank.url)
 	if status, text := bank.visitor("root").post("/people", url.Values{"person": {"user:alice"}, "do": {"freeze"}, "reason": {"lost the laptop with everything on it, and is away"}}); status >= 400 {

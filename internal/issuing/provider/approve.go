@@ -164,10 +164,12 @@ func (p *Provider) Question(ctx context.Context, who Person, id string) (Questio
 func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error) {
 	var out []Question
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
+		out = nil // it may run again
 		open, err := r.PendingApprovals()
 		if err != nil {
 			return err
 		}
+		r = remember(r)
 		for _, ap := range open {
 			q, err := p.question(r, ap)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"html/template"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -154,8 +155,15 @@ func TestInboxFilters(t *testing.T) {
 		found, pages int
 		shown        int
 	}{
-		{filter{Page: 1}, 120, 3, 50}, {filter{Page: 3}, 120, 3, 20}, {filter{Page: 9}, 120, 3, 20}, {filter{Page: 1, Risky: true}, 40, 1, 40}, {filter{Page: 1, Agent: "agt_1"}, 80, 2, 50},
-		{filter{Page: 1, Capability: "pay"}, 40, 1, 40}, {filter{Page: 1, Text: "GARDEN"}, 40, 1, 40}, {filter{Page: 1, Text: "\u20ac77"}, 40, 1, 40}, {filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
+		{filter{Page: 1}, 120, 3, 50},
+		{filter{Page: 3}, 120, 3, 20},
+		{filter{Page: 9}, 120, 3, 20},
+		{filter{Page: 1, Risky: true}, 40, 1, 40},
+		{filter{Page: 1, Agent: "agt_1"}, 80, 2, 50},
+		{filter{Page: 1, Capability: "pay"}, 40, 1, 40},
+		{filter{Page: 1, Text: "GARDEN"}, 40, 1, 40},
+		{filter{Page: 1, Text: "\u20ac77"}, 40, 1, 40},
+		{filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
 	} {
 		page := inboxPage{Filter: c.filter}
 		page.fill(append(k.groups(qs), rows{}, rows{}))
@@ -203,4 +211,19 @@ func leftOnly(t *testing.T) string {
 		t.Fatal("the frame has no countdown")
 	}
 	return `{{define "left"}}` + line
+}
+
+// TestChoicesOfAnotherPageAreNotKept refuses an answer: the choices stay only on the page
+// that they were made on.
+func TestChoicesOfAnotherPageAreNotKept(t *testing.T) {
+	for seen, kept := range map[string]bool{"this": true, "other": false, "": false} {
+		page := typed{Seen: "this"}
+		page.again("refused", url.Values{"seen": {seen}, "grant": {"g"}, "why.g": {"too much"}})
+		if page.Ticked("grant", "g") != kept || (page.Typed("why.g") != "") != kept || page.Unticked("on.0", "1") != kept || page.Problem != "refused" {
+			t.Errorf("of the page %q the choices are kept: %v; want %v", seen, !kept, kept)
+		}
+	}
+	if (typed{Seen: "this"}).Unticked("on.0", "1") || (typed{}).Ticked("grant", "g") {
+		t.Error("a page that was just opened has choices")
+	}
 }
