@@ -132,6 +132,28 @@ func TestOperatorsRecord(t *testing.T) {
 	b.verified("ok")
 }
 
+// TestOperatorsRecordHasItsTrace shows a record under the capability that decided it, with
+// the chain of that, and with the calls around it as a tree.
+func TestOperatorsRecordHasItsTrace(t *testing.T) {
+	w := investigate(t, "approvals: {operators: [\"user:alice\"]}\n")
+	b := openBrowser(t)
+	b.login(w.url, "alice", "/admin/evidence/"+w.refused)
+	b.says("trace", "planner, for user pw_", ", called "+opDelete+" at agent documents.", "Denied.", "operation_not_granted", "The root is first", "holds")
+	b.opened(w.url, "/admin/evidence/"+w.refused, "record-traced")
+	hops := b.js(`[...document.querySelectorAll(".tree li")].map(l => l.classList[0] + " " + l.innerText.replace(/ rec_\S+/, "").trim())`)
+	want := `["d0 allowed planner → documents: free text outcome ACHIEVED","d1 allowed documents → mail: mail/mail:send/send outcome ACHIEVED","d0 denied planner → documents: ` + opDelete + ` operation_not_granted this record"]`
+	if hops != want {
+		t.Errorf("the calls around it are\n%s\nwant\n%s", hops, want)
+	}
+	if chain := b.js(`[...document.querySelectorAll("section[aria-labelledby=chain-title] tbody code")].map(c => c.title)`); chain != `["`+w.read.ID+`","`+w.child.ID+`"]` {
+		t.Errorf("the chain is %s; want %s and %s", chain, w.read.ID, w.child.ID)
+	}
+	b.do(chromedp.Navigate(w.url + "/admin/evidence?task=" + w.task))
+	if rows := b.rows(); strings.Count(rows, "outcome") == 0 {
+		t.Errorf("the records of the task are %s", rows)
+	}
+}
+
 // verified presses the button, and waits for the verdict.
 func (b *browser) verified(want string) {
 	b.t.Helper()

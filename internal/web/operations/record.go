@@ -86,6 +86,9 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	page := recordPage{Row: rowOf(r), Sentence: sentence(r), Verdict: verdict(r), Facts: factsOf(r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
 	page.Sealed = sealedFacts{sealed.Hash().String(), sealed.Prev().String(), r.Details.SigningKeyID, sealed.Algorithm(), r.Details.ChainID.String(), r.Details.Sequence}
 	for _, reason := range r.Details.Reasons {
+		if strings.Contains(reason.Message, reason.Operation) {
+			reason.Operation = "" // the message names it
+		}
 		page.Reasons = append(page.Reasons, reasonShown{reason, a2a.DocOf(reason.Code)})
 	}
 	var raw bytes.Buffer
@@ -134,19 +137,11 @@ func sentence(r evidence.Record) string {
 
 // verdict says what was decided.
 func verdict(r evidence.Record) string {
-	switch {
-	case r.Details.OutcomeOf != "":
+	if r.Details.OutcomeOf != "" {
 		return "This record tells the outcome of a decision: " + strings.ToLower(string(r.OutcomeStatus)) + "."
-	case r.Decision == evidence.Allow:
-		return "Allowed."
-	case r.Decision == evidence.Deny:
-		return "Denied."
-	case audit.Waits(r.Decision, r.Details.Reasons):
-		return "Held until a person approves it."
-	case len(r.Details.Reasons) > 0:
-		return "Let through, because the agent is only observed. In a mode that enforces, it would be denied."
 	}
-	return "Let through, because the agent is only observed."
+	text := audit.Verdict(r)
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // factsOf are the members of a record in words.
