@@ -26,7 +26,7 @@ const (
 	// tracedAround is how long before and after a record its trace is looked for, tracedPages
 	// in how many pages of records at the most: each is a scan of the log.
 	tracedAround = 24 * time.Hour
-	tracedPages  = 6
+	tracedPages  = 5
 	// shownHops bounds the calls of a trace that a page shows.
 	shownHops = 60
 	// deepest is the deepest place that is indented on its own.
@@ -225,14 +225,14 @@ func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 	t := audit.Tracer{Source: near{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
 	traced, err := t.Trace(v.Context(), r.ID)
 	if errors.Is(err, audit.ErrNotThere) {
-		page.NoTrace = "A record of this trace is in an archived period: powerbox trace --from BUNDLE shows it."
+		page.NoTrace = "A record of this trace is in an archived period. Add --from with its bundle to the command:"
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("operations: the trace: %w", err)
 	}
 	if short || traced.Truncated {
-		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here."
+		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here. The command shows them:"
 	}
 	this := r.ID
 	if r.Details.OutcomeOf != "" {
