@@ -66,11 +66,11 @@ type investigated struct {
 
 const traced = "0af7651916cd43dd8448eb211c80319c"
 
-func investigate(t *testing.T) *investigated {
+func investigate(t *testing.T, extra ...string) *investigated {
 	t.Helper()
 	keys := map[string]*token.PrivateKey{"planner": newKey(t), "documents": newKey(t)}
 	w := &investigated{trace: traced}
-	w.town = start(t, options{agent: "    enforces: context\n", extra: named(t, keys)})
+	w.town = start(t, options{agent: "    enforces: context\n", extra: named(t, keys) + strings.Join(extra, "")})
 	w.planner, w.documents = &caller{w.town, keys["planner"], aliceToken}, &caller{w.town, keys["documents"], aliceToken}
 	w.read = w.planner.reports()
 	w.child = capabilities(t, w.planner.attenuate(w.read.ID, map[string]any{"operations": []string{"retrieve"}}))[0]

@@ -3,8 +3,7 @@ package e2e
 import (
 	"encoding/csv"
 	"encoding/json"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -132,6 +131,28 @@ func TestOperatorsRecord(t *testing.T) {
 	b.verified("ok")
 }
 
+// TestOperatorsRecordHasItsTrace shows a record under the capability that decided it, with
+// the chain of that, and with the calls around it as a tree.
+func TestOperatorsRecordHasItsTrace(t *testing.T) {
+	w := investigate(t, "approvals: {operators: [\"user:alice\"]}\n")
+	b := openBrowser(t)
+	b.login(w.url, "alice", "/admin/evidence/"+w.refused)
+	b.says("trace", "planner, for user pw_", ", called "+opDelete+" at agent documents.", "Denied.", "operation_not_granted", "The root is first", "holds")
+	b.opened(w.url, "/admin/evidence/"+w.refused, "record-traced")
+	hops := b.js(`[...document.querySelectorAll(".tree li")].map(l => l.classList[0] + " " + l.innerText.replace(/ rec_\S+/, "").replace("\u2192", "to").trim())`)
+	want := `["d0 allowed planner to documents: free text outcome ACHIEVED","d1 allowed documents to mail: mail/mail:send/send outcome ACHIEVED","d0 denied planner to documents: ` + opDelete + ` operation_not_granted this record"]`
+	if hops != want {
+		t.Errorf("the calls around it are\n%s\nwant\n%s", hops, want)
+	}
+	if chain := b.js(`[...document.querySelectorAll("section[aria-labelledby=chain-title] tbody code")].map(c => c.title)`); chain != `["`+w.read.ID+`","`+w.child.ID+`"]` {
+		t.Errorf("the chain is %s; want %s and %s", chain, w.read.ID, w.child.ID)
+	}
+	b.do(chromedp.Navigate(w.url + "/admin/evidence?task=" + w.task))
+	if rows := b.rows(); strings.Count(rows, "outcome") == 0 {
+		t.Errorf("the records of the task are %s", rows)
+	}
+}
+
 // verified presses the button, and waits for the verdict.
 func (b *browser) verified(want string) {
 	b.t.Helper()
@@ -208,14 +229,14 @@ type way struct {
 func openBrowserBehind(t *testing.T) (*browser, *way) {
 	t.Helper()
 	p := &way{}
-	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(*httputil.ProxyRequest) {}, ErrorLog: log.New(io.Discard, "", 0)}
+	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(*httputil.ProxyRequest) {}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.cut.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		forward.ServeHTTP(w, r)
 	}))
-	p.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(p.Close)
 	t.Cleanup(p.CloseClientConnections)
 	return openBrowser(t, chromedp.ProxyServer(p.URL), chromedp.Flag("proxy-bypass-list", "<-loopback>")), p

@@ -129,3 +129,20 @@ func decidedAs(d evidence.Decision) string {
 	}
 	return string(d)
 }
+
+// Verdict says in words what a record decided.
+func Verdict(r evidence.Record) string {
+	switch {
+	case r.Decision == evidence.Allow:
+		return "allowed"
+	case r.Decision == evidence.Deny:
+		return "denied"
+	case r.Decision != evidence.Abstain:
+		return string(r.Decision)
+	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "":
+		return "held until a person approves it; powerbox trace shows what became of it"
+	case len(r.Details.Reasons) > 0:
+		return "let through, since the agent is only observed; otherwise denied"
+	}
+	return "let through, since the agent is only observed"
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/policy"
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // policyQuestion is what explain policy is asked.

@@ -141,7 +141,7 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 	if err != nil {
 		return explanation{}, fmt.Errorf("decision %s: %w", id, err)
 	}
-	e := explanation{Kind: "decision", ID: id, Verdict: verdictOf(r)}
+	e := explanation{Kind: "decision", ID: id, Verdict: audit.Verdict(r)}
 	e.describe(x, r)
 	told := map[[2]string]bool{} // two attempts of a call may fail for the same reason
 	for _, reason := range r.Details.Reasons {
@@ -181,24 +181,6 @@ func (x *explainer) under(ctx context.Context, r evidence.Record, e *explanation
 		e.note("the capability does not hold any more: %s", c.First.Message)
 	}
 	return nil
-}
-
-func verdictOf(r evidence.Record) string {
-	switch r.Decision {
-	case evidence.Allow:
-		return "allowed"
-	case evidence.Deny:
-		return "denied"
-	case evidence.Abstain:
-		if audit.Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" {
-			return "held until a person approves it; powerbox trace shows what became of it"
-		}
-		if len(r.Details.Reasons) > 0 {
-			return "let through, since the agent is only observed; otherwise denied"
-		}
-		return "let through, since the agent is only observed"
-	}
-	return string(r.Decision)
 }
 
 // rulesOf words the rules that may have given a call its mode, beside the

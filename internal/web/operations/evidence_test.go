@@ -145,3 +145,48 @@ func TestTimesOfASearch(t *testing.T) {
 		t.Errorf("a time that is none: %v", err)
 	}
 }
+
+// TestPagesOfASearch links to the older records behind 50, and says how far back it looked
+// where a page is short and not the last.
+func TestPagesOfASearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		records, of    int // how many a page has, of how many
+		older, further bool
+	}{
+		"all of them":    {3, 3, false, false},
+		"none":           {0, 0, false, false},
+		"more than 50":   {51, 51, true, false},
+		"short":          {2, 9, false, true},
+		"none until now": {0, 9, false, true},
+		"full and more":  {500, 900, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := pagesOver(t, c.records, false)
+			records := v.API.handler
+			v.API = API{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/v1/records/") { // the one that the next page begins before
+					var page []json.RawMessage
+					said := &answer{header: http.Header{}}
+					pagesOver(t, 1, false).API.handler.ServeHTTP(said, httptest.NewRequest(http.MethodGet, "/v1/records?limit=1", nil))
+					_ = json.Unmarshal(said.body.Bytes(), &page)
+					_, _ = w.Write(page[0])
+					return
+				}
+				if c.of > c.records {
+					w.Header().Set(nextHeader, "rec_next")
+				}
+				records.ServeHTTP(w, r)
+			})}
+			var page evidencePage
+			if err := page.find(v, searchOf(url.Values{"agent": {"mail"}})); err != nil {
+				t.Fatal(err)
+			}
+			if (page.Older != "") != c.older || (page.Further != "") != c.further || page.Counted != c.records || len(page.Rows) != min(c.records, shownRecords) {
+				t.Errorf("%d rows of %d, older %q, further %q", len(page.Rows), page.Counted, page.Older, page.Further)
+			}
+			if c.further && (page.Further != evidencePath+"?agent=mail&before=rec_next" || !page.Back.Equal(noon)) {
+				t.Errorf("looked back to %s, further at %s", page.Back, page.Further)
+			}
+		})
+	}
+}

@@ -26,7 +26,7 @@ const (
 	// tracedAround is how long before and after a record its trace is looked for, tracedPages
 	// in how many pages of records at the most: each is a scan of the log.
 	tracedAround = 24 * time.Hour
-	tracedPages  = 6
+	tracedPages  = 5
 	// shownHops bounds the calls of a trace that a page shows.
 	shownHops = 60
 	// deepest is the deepest place that is indented on its own.
@@ -86,6 +86,9 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	page := recordPage{Row: rowOf(r), Sentence: sentence(r), Verdict: verdict(r), Facts: factsOf(r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
 	page.Sealed = sealedFacts{sealed.Hash().String(), sealed.Prev().String(), r.Details.SigningKeyID, sealed.Algorithm(), r.Details.ChainID.String(), r.Details.Sequence}
 	for _, reason := range r.Details.Reasons {
+		if strings.Contains(reason.Message, reason.Operation) {
+			reason.Operation = "" // the message names it
+		}
 		page.Reasons = append(page.Reasons, reasonShown{reason, a2a.DocOf(reason.Code)})
 	}
 	var raw bytes.Buffer
@@ -134,19 +137,11 @@ func sentence(r evidence.Record) string {
 
 // verdict says what was decided.
 func verdict(r evidence.Record) string {
-	switch {
-	case r.Details.OutcomeOf != "":
+	if r.Details.OutcomeOf != "" {
 		return "This record tells the outcome of a decision: " + strings.ToLower(string(r.OutcomeStatus)) + "."
-	case r.Decision == evidence.Allow:
-		return "Allowed."
-	case r.Decision == evidence.Deny:
-		return "Denied."
-	case audit.Waits(r.Decision, r.Details.Reasons):
-		return "Held until a person approves it."
-	case len(r.Details.Reasons) > 0:
-		return "Let through, because the agent is only observed. In a mode that enforces, it would be denied."
 	}
-	return "Let through, because the agent is only observed."
+	text := audit.Verdict(r)
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // factsOf are the members of a record in words.
@@ -230,14 +225,14 @@ func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 	t := audit.Tracer{Source: near{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
 	traced, err := t.Trace(v.Context(), r.ID)
 	if errors.Is(err, audit.ErrNotThere) {
-		page.NoTrace = "A record of this trace is in an archived period: powerbox trace --from BUNDLE shows it."
+		page.NoTrace = "A record of this trace is in an archived period. Add --from with its bundle to the command:"
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("operations: the trace: %w", err)
 	}
 	if short || traced.Truncated {
-		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here."
+		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here. The command shows them:"
 	}
 	this := r.ID
 	if r.Details.OutcomeOf != "" {
