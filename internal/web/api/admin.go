@@ -40,6 +40,8 @@ type Admin struct {
 	Keys     []evidence.Key // that sign records
 	Trust    evidence.Trust // the keys that a verifier should pin
 	Agents   func() []AgentStatus
+	// Delegations has the delegation graph.
+	Delegations Delegations
 	// Looked fills in the last look of the gateway at an agent.
 	Looked   func(*AgentStatus)
 	URL      string // public base URL
@@ -100,6 +102,7 @@ func (a *Admin) routes() http.Handler {
 	mux.HandleFunc("GET /v1/capabilities", a.capabilities)
 	mux.HandleFunc("GET /v1/capabilities/{id}", serve(a, a.capability))
 	mux.HandleFunc("POST /v1/capabilities/{id}/status", serve(a, a.statusPlace))
+	mux.HandleFunc("GET /v1/graph", serve(a, a.graph))
 	mux.HandleFunc("GET /v1/activity", serve(a, a.activity))
 	mux.HandleFunc("GET /v1/records", a.records)
 	mux.HandleFunc("GET /v1/records/{id}", serve(a, a.record))
