@@ -121,8 +121,13 @@ func TestGATE12_OnAPage(t *testing.T) {
 	// Without the edge from documents to mail, desk reaches one agent less.
 	b.opened(w.url, "/admin/graph?without=documents,mail", "graph-without")
 	without := b.js(`[...document.querySelectorAll("section[aria-labelledby=without] tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim()).join("|"))`)
-	if !strings.Contains(without, `"desk|3 operations of 2 agents → 2 operations of 1 agent|1 operation of 1 agent → 1 operation of 1 agent"`) || !strings.Contains(without, `"documents|1 operation of 1 agent → nothing|`) {
-		t.Errorf("GATE-12 without the edge: %s", without)
+	for _, want := range []string{
+		"\"desk|3 operations of 2 agents \u2192 2 operations of 1 agent|1 operation of 1 agent \u2192 1 operation of 1 agent\"",
+		"\"documents|1 operation of 1 agent \u2192 nothing|",
+	} {
+		if !strings.Contains(without, want) {
+			t.Errorf("GATE-12 without the edge: %s; want %s in it", without, want)
+		}
 	}
 	b.says("GATE-12", "Nothing was changed")
 	dora := w.atPage("dora")
