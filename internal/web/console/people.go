@@ -1,10 +1,11 @@
 package console
 
 import (
+	"strconv"
+
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
-	"strconv"
 )
 
 type peoplePage struct {
