@@ -43,7 +43,7 @@ func TestCARD19_OnAPage(t *testing.T) {
 	w.operator(http.MethodPost, "/v1/registry/agents", map[string]any{"url": weather.url, "visible_to": []string{"group:sailing"}})
 	b := openBrowser(t)
 	b.login(w.url, "carol", "/registry")
-	b.says("CARD-19", "documents", "mail", "weather-desk", "not protected here", "ROLE", "CAPABILITY", "Map")
+	b.says("CARD-19", "documents", "mail", "weather-desk", "not protected here", "ROLE", "CAPABILITY", "Graph")
 	b.shot("registry")
 	b.do(chromedp.SendKeys(chromedp.CSS("#text"), "ships"))
 	b.press("form.search button", "table")
@@ -62,7 +62,7 @@ func TestCARD19_OnAPage(t *testing.T) {
 	if status, page := dora.get("/registry/weather-desk"); status != http.StatusNotFound || strings.Contains(page, "Weather") {
 		t.Errorf("CARD-19 an agent that dora may not see: HTTP %d", status)
 	}
-	if status, page := dora.get("/registry"); status != http.StatusOK || strings.Contains(page, "weather-desk") || strings.Contains(page, `href="/map"`) {
+	if status, page := dora.get("/registry"); status != http.StatusOK || strings.Contains(page, "weather-desk") || strings.Contains(page, `href="/admin/graph"`) {
 		t.Errorf("CARD-19 what dora may see: HTTP %d\n%s", status, page)
 	}
 	if status, _ := dora.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusForbidden {
@@ -90,32 +90,57 @@ func TestCARD19_OnAPage(t *testing.T) {
 	}
 }
 
-// TestGATE12_OnAPage shows the map: scopes, attempts on record, and what one agent
-// could reach with and without a gate. It is for those who look after the server.
+// TestGATE12_OnAPage shows the graph: scopes, attempts on record, what one agent could reach
+// with and without a gate, and the difference that one edge makes. It is for operators.
 func TestGATE12_OnAPage(t *testing.T) {
 	w := directory(t)
 	w.post(w.agentURL("mail"), text("SendMessage", "hello"), nil)
 	b := openBrowser(t)
 	b.login(w.url, "carol", "/map")
-	b.says("GATE-12", "Who may hand what to whom", "(unnamed callers)", "Blast radius of every agent", "What was tried")
-	b.shot("map")
+	b.says("GATE-12", "Graph", "who may hand what to whom", "(unnamed callers)", "Blast radius of every agent", "Edges")
+	b.opened(w.url, "/admin/graph", "graph")
 	b.do(chromedp.SetValue(chromedp.CSS("#agent"), "desk"))
-	b.press(`form[action="/map"] button`, "#reach-title")
+	b.press(`form.filter button`, "#reach-title")
 	b.says("GATE-12", "If desk were taken over", "documents/documents:read/search", "documents/documents:write/delete", "mail/mail:send/send", "only where nothing is gated")
 	rows := b.js(`[...document.querySelectorAll("section[aria-labelledby=reach-title] tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim().replace(/\s+/g, " ")))`)
 	want := `[["documents","directly","documents/documents:read/search documents/documents:write/delete","documents/documents:read/search"],["mail","documents","mail/mail:send/send","nothing"]]`
 	if rows != want {
 		t.Errorf("GATE-12 what desk could reach:\n%s\nwant\n%s", rows, want)
 	}
-	if drawn := b.js(`[...document.querySelectorAll(".map svg rect")].filter(r => r.getAttribute("stroke-dasharray")).length + " " + document.querySelectorAll("script").length`); drawn != `"1 1"` {
+	if drawn := b.js(`document.querySelectorAll(".graph svg a.open").length + " " + document.querySelectorAll("script").length`); drawn != `"1 1"` {
 		t.Errorf("GATE-12 %s boxes are drawn as reached only where nothing is gated, and scripts; want 1 and the page's own", drawn)
 	}
-	b.shot("map-reach")
-	dora := w.atPage("dora")
-	if status, page := dora.get("/map"); status != http.StatusForbidden || strings.Contains(page, "desk") {
-		t.Errorf("GATE-12 the map for somebody else: HTTP %d", status)
+	b.shot("graph-reach")
+	// One hop around desk has documents and not mail; a box leads to its agent.
+	b.do(chromedp.Navigate(w.url + "/admin/graph?agent=desk&hops=1"))
+	if boxes := b.js(`[...document.querySelectorAll(".graph svg a text")].map(a => a.textContent).sort()`); boxes != `["desk","documents"]` {
+		t.Errorf("GATE-12 one hop around desk are %s; want desk and documents", boxes)
 	}
-	if status, _ := w.atPage("carol").get("/map?agent=nobody"); status != http.StatusNotFound {
+	b.press(`.graph svg a[href*="agent=documents"]`, "#reach-title")
+	b.says("GATE-12", "If documents were taken over")
+	// Without the edge from documents to mail, desk reaches one agent less.
+	b.opened(w.url, "/admin/graph?without=documents,mail", "graph-without")
+	without := b.js(`[...document.querySelectorAll("section[aria-labelledby=without] tbody tr")].map(r => [...r.cells].map(c => c.innerText.trim()).join("|"))`)
+	for _, want := range []string{
+		"\"desk|3 operations of 2 agents \u2192 2 operations of 1 agent|1 operation of 1 agent \u2192 1 operation of 1 agent\"",
+		"\"documents|1 operation of 1 agent \u2192 nothing|",
+	} {
+		if !strings.Contains(without, want) {
+			t.Errorf("GATE-12 without the edge: %s; want %s in it", without, want)
+		}
+	}
+	b.says("GATE-12", "Nothing was changed")
+	dora := w.atPage("dora")
+	for _, path := range []string{"/map", "/admin/graph"} {
+		if status, page := dora.get(path); status != http.StatusForbidden || strings.Contains(page, "desk") {
+			t.Errorf("GATE-12 %s for a person who is no operator: HTTP %d", path, status)
+		}
+	}
+	carol := w.atPage("carol")
+	if status, _ := carol.get("/map?agent=nobody"); status != http.StatusNotFound {
 		t.Errorf("GATE-12 an agent that is not there: HTTP %d; want 404", status)
+	}
+	if status, page := carol.get("/admin/graph?without=desk"); status != http.StatusBadRequest || !strings.Contains(page, "want FROM,TO") {
+		t.Errorf("GATE-12 half an edge: HTTP %d; want 400", status)
 	}
 }

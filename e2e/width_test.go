@@ -25,7 +25,7 @@ func (b *browser) fits(name string) {
 	if top := b.js(`scrollY`); top != "0" {
 		b.t.Errorf("page %s begins at %s; want 0", name, top)
 	}
-	if wide := b.js(`[...document.querySelectorAll("body, body *")].filter(e => !e.closest(".map, .unseen, .scroll") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5)`); wide != "[]" {
+	if wide := b.js(`[...document.querySelectorAll("body, body *")].filter(e => !e.closest(".graph, .unseen, .scroll") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5)`); wide != "[]" {
 		b.t.Errorf("page %s is wider than its window of %s: %s", name, b.js(`innerWidth`), wide)
 	}
 	if cut := b.js(`document.documentElement.scrollWidth > innerWidth`); cut != "false" {
@@ -65,14 +65,14 @@ func TestPagesFitPhonesAndScreens(t *testing.T) {
 		w.sized(width)
 		for name, path := range map[string]string{
 			"people": "/people", "hosts": "/hosts", "approvals": "/approve", "approved": "/approved", "passkeys": "/passkeys", "activity": "/activity",
-			"registry": "/registry", "map": "/map", "grant": "/host-agents/" + agent.id + "/grants?capability=transfer_money", "revoke": "/host-agents/" + agent.id + "/revoke",
+			"registry": "/registry", "nothing-wired": "/admin/graph", "grant": "/host-agents/" + agent.id + "/grants?capability=transfer_money", "revoke": "/host-agents/" + agent.id + "/revoke",
 		} {
 			w.do(chromedp.Navigate(bank.url + path))
 			w.fits(name + "-" + strconv.FormatInt(width, 10))
 		}
 	}
 	w.do(chromedp.Navigate(bank.url + "/map"))
-	if drawn := w.js(`document.querySelectorAll(".map").length`); drawn != "0" {
+	if drawn := w.js(`document.querySelectorAll(".graph").length`); drawn != "0" {
 		t.Errorf("GATE-12 where nothing is wired, the page has %s empty pictures", drawn)
 	}
 	w.says("GATE-12", "Nothing is wired yet")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -17,7 +18,7 @@ import (
 
 // directory makes the contents of the pages about agents and their cards.
 // Administrators, and the people whom approvals.operators names, see everything. Others
-// see the entries that the registry would show to their own sessions, and no map.
+// see the entries that the registry would show to their own sessions.
 func (i *Instance) directory(a Assembly, administrator func(string) bool) (*console.Directory, error) {
 	agents, err := i.registry(a)
 	if err != nil {
@@ -43,7 +44,6 @@ func (i *Instance) directory(a Assembly, administrator func(string) bool) (*cons
 			}
 			return out, err
 		},
-		Map: i.delegations,
 	}, nil
 }
 
@@ -98,9 +98,9 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	}
 }
 
-// delegations is the map: the hand-overs that configuration and cards allow, and the
-// recorded attempts.
-func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
+// delegations are the hand-overs that configuration and cards allow, and the recorded
+// attempts.
+func (i *Instance) delegations(ctx context.Context, without [2]string) (*gate.Graph, []api.Pair, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
 	for _, agent := range i.current().Agents {
@@ -112,7 +112,7 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 		}
 		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else the configured skills
 			if skills, err = handoff.SkillIDs(raw); err != nil {
-				return console.Map{}, err
+				return nil, nil, err
 			}
 		}
 		for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
@@ -121,36 +121,34 @@ func (i *Instance) delegations(ctx context.Context) (console.Map, error) {
 			}
 		}
 		if err := a.Carries(skills); err != nil {
-			return console.Map{}, err
+			return nil, nil, err
 		}
 		d.Agents[agent.ID] = a
 	}
 	for from, scopes := range i.Force.Now.Load().config.Scopes {
 		for to, operations := range scopes {
+			if without == [2]string{from, to} {
+				continue
+			}
 			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {
-				return console.Map{}, err
+				return nil, nil, err
 			}
 		}
 	}
 	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
 	tried, err := i.scores.Pairs(ctx)
 	if err != nil {
-		return console.Map{}, err
+		return nil, nil, err
 	}
-	out := console.Map{}
-	for _, t := range tried {
-		if d.Agents[t.To] != nil { // served now
-			out.Tried = append(out.Tried, console.Tried{From: t.From, To: t.To, Allowed: t.Allowed, Denied: t.Denied, Last: t.Last})
-		}
-	}
-	wires(d, tried)
-	out.Graph, err = d.Graph()
-	return out, err
+	served := slices.DeleteFunc(tried, func(t api.Pair) bool { return d.Agents[t.To] == nil || without == [2]string{t.From, t.To} })
+	wires(d, served)
+	g, err := d.Graph()
+	return g, served, err
 }
 
 // wires adds the hand-overs between agents: along every scope the existing operations
 // that it allows, and along every pair on record the operations that were required of
-// it.
+// it. Attempts are those at agents that are served now.
 func wires(d *handoff.Declarations, tried []api.Pair) {
 	at := handoff.Place{File: "the configuration"}
 	scoped := map[[2]string][]string{}
@@ -169,9 +167,6 @@ func wires(d *handoff.Declarations, tried []api.Pair) {
 		}
 	}
 	for _, t := range tried {
-		if d.Agents[t.To] == nil {
-			continue
-		}
 		var beyond []string
 		for _, op := range t.Operations {
 			name, own := strings.CutPrefix(op, t.To+"/")

@@ -266,7 +266,7 @@ func mermaidText(s string) string {
 
 // The measures of an SVG, in pixels.
 const (
-	boxWidth, boxHeight = 170, 28
+	BoxWidth, BoxHeight = 170, 28
 	gapX, gapY          = 90, 16
 )
 
@@ -299,24 +299,35 @@ func SVGReach(w io.Writer, g *gate.Graph, from string) error {
 	return draw(w, g, looks)
 }
 
+// Layout places boxes in layers, origins on the left. ends are the boxes that each line
+// leads from and to.
+func Layout(n int, ends [][2]int) (x, y []int, width, height int) {
+	layers := layered(n, ends)
+	x, y = make([]int, n), make([]int, n)
+	rows := 0
+	for _, members := range layers {
+		rows = max(rows, len(members))
+	}
+	height = gapY + rows*(BoxHeight+gapY)
+	for l, members := range layers {
+		for row, v := range members { // spread over the height, beside their own
+			x[v], y[v] = gapX/4+l*(BoxWidth+gapX), gapY/2+(2*row+1)*(height-gapY)/(2*len(members))-BoxHeight/2
+		}
+	}
+	width = len(layers)*(BoxWidth+gapX) - gapX/4 // a wire within the last layer goes round its right side
+	return x, y, width, height
+}
+
 func draw(w io.Writer, g *gate.Graph, looks map[string]string) error {
 	ids, number, edges, err := picture(g)
 	if err != nil {
 		return err
 	}
-	layers := layered(ids, number, edges)
-	x, y := make([]int, len(ids)), make([]int, len(ids))
-	rows := 0
-	for _, members := range layers {
-		rows = max(rows, len(members))
+	ends := make([][2]int, len(edges))
+	for i, e := range edges {
+		ends[i] = [2]int{number[e.Wire.From], number[e.Wire.To]}
 	}
-	height := gapY + rows*(boxHeight+gapY)
-	for l, members := range layers {
-		for row, v := range members { // spread over the height, beside their own
-			x[v], y[v] = gapX/4+l*(boxWidth+gapX), gapY/2+(2*row+1)*(height-gapY)/(2*len(members))-boxHeight/2
-		}
-	}
-	width := len(layers)*(boxWidth+gapX) - gapX/4 // a wire within the last layer goes round its right side
+	x, y, width, height := Layout(len(ids), ends)
 	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12" role="img" aria-label="Who may hand what to whom">`+"\n",
 		width, height, width, height)
 	fmt.Fprintln(w, `<rect width="100%" height="100%" fill="#fff"/>`)
@@ -328,30 +339,30 @@ func draw(w io.Writer, g *gate.Graph, looks map[string]string) error {
 			aside = 5
 			line, title = `stroke="#c00" stroke-dasharray="4 3" fill="none"`, e.Failure.Error()
 		}
-		fmt.Fprintf(w, `<path d="%s" %s><title>%s</title></path>`+"\n", curve(x[a], y[a]+aside, x[b], y[b]+aside), line, html.EscapeString(e.Wire.From+" to "+e.Wire.To+": "+title))
+		fmt.Fprintf(w, `<path d="%s" %s><title>%s</title></path>`+"\n", Curve(x[a], y[a]+aside, x[b], y[b]+aside), line, html.EscapeString(e.Wire.From+" to "+e.Wire.To+": "+title))
 	}
 	for i, id := range ids {
 		look := cmp.Or(looks[id], plainBox)
 		fmt.Fprintf(w, `<g><title>%s</title><rect x="%d" y="%d" width="%d" height="%d" rx="4" %s/><text x="%d" y="%d">%s</text></g>`+"\n",
-			html.EscapeString(id), x[i], y[i], boxWidth, boxHeight, look, x[i]+8, y[i]+18, html.EscapeString(short(id)))
+			html.EscapeString(id), x[i], y[i], BoxWidth, BoxHeight, look, x[i]+8, y[i]+18, html.EscapeString(short(id)))
 	}
 	_, err = fmt.Fprintln(w, "</svg>")
 	return err
 }
 
-// curve is the way from one box to another, with a tip: from the right of the first
+// Curve is the way from one box to another, with a tip: from the right of the first
 // to the left of the second, round the side where they are in one layer, and from
 // the left where it goes back.
-func curve(ax, ay, bx, by int) string {
+func Curve(ax, ay, bx, by int) string {
 	const tip = 6
-	y1, y2 := ay+boxHeight/2, by+boxHeight/2
-	x1, x2, out, in := ax+boxWidth, bx, 1, -1
+	y1, y2 := ay+BoxHeight/2, by+BoxHeight/2
+	x1, x2, out, in := ax+BoxWidth, bx, 1, -1
 	switch {
 	case ax == bx:
-		x2, in = bx+boxWidth, 1
-		y2 += boxHeight / 4 // a wire to itself is seen
+		x2, in = bx+BoxWidth, 1
+		y2 += BoxHeight / 4 // a wire to itself is seen
 	case bx < ax:
-		x1, x2, out, in = ax, bx+boxWidth, -1, 1
+		x1, x2, out, in = ax, bx+BoxWidth, -1, 1
 	}
 	bend := max(gapX/2, abs(x2-x1)/2)
 	return fmt.Sprintf("M%d %dC%d %d %d %d %d %dm%d %dl%d %dl%d %d", x1, y1, x1+out*bend, y1, x2+in*bend, y2, x2, y2, in*tip, -tip/2, -in*tip, tip/2, in*tip, tip/2)
@@ -367,16 +378,15 @@ func short(id string) string {
 }
 
 // layered puts every agent one layer behind the first that hands to it.
-func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
-	out, into := make([][]int, len(ids)), make([]int, len(ids))
-	for _, e := range edges {
-		a, b := number[e.Wire.From], number[e.Wire.To]
-		if a != b {
+func layered(n int, ends [][2]int) [][]int {
+	out, into := make([][]int, n), make([]int, n)
+	for _, e := range ends {
+		if a, b := e[0], e[1]; a != b {
 			out[a] = append(out[a], b)
 			into[b]++
 		}
 	}
-	layer := make([]int, len(ids))
+	layer := make([]int, n)
 	for i := range layer {
 		layer[i] = -1
 	}
@@ -387,7 +397,7 @@ func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
 			queue = append(queue, v)
 		}
 	}
-	for v := range ids {
+	for v := range n {
 		if into[v] == 0 {
 			add(v, 0)
 		}
@@ -398,7 +408,7 @@ func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
 				add(to, layer[queue[0]]+1)
 			}
 		}
-		if next == len(ids) {
+		if next == n {
 			break
 		}
 		add(next, 0) // of a circle that nothing leads into
@@ -407,17 +417,17 @@ func layered(ids []string, number map[string]int, edges []gate.Edge) [][]int {
 	for v, l := range layer {
 		layers[l] = append(layers[l], v)
 	}
-	untangle(layers, len(ids), edges, number)
+	untangle(layers, n, ends)
 	return layers
 }
 
 // untangle puts agents near those that they hand to and that hand to them, sweep by
 // sweep, so that fewer lines cross.
-func untangle(layers [][]int, n int, edges []gate.Edge, number map[string]int) {
+func untangle(layers [][]int, n int, ends [][2]int) {
 	var near [2][][]int // those who hand to an agent, and those it hands to
 	near[0], near[1] = make([][]int, n), make([][]int, n)
-	for _, e := range edges {
-		a, b := number[e.Wire.From], number[e.Wire.To]
+	for _, e := range ends {
+		a, b := e[0], e[1]
 		near[0][b], near[1][a] = append(near[0][b], a), append(near[1][a], b)
 	}
 	at := make([]float64, n)

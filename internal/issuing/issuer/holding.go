@@ -129,7 +129,7 @@ const (
 	// livePage is how many capabilities are read at a time, and liveScan how many are
 	// looked at for one answer. They bound its time and memory.
 	livePage = 500
-	liveScan = 10000
+	liveScan = 2000
 )
 
 // InForce returns up to q.Limit capabilities in force that match, the one that was issued

@@ -2,6 +2,7 @@ package issuer_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,5 +55,55 @@ func TestSEP5_AnIDTellsNothing(t *testing.T) {
 	_, err := w.issuer.Narrow(t.Context(), "", identity.Caller{Principal: "user:alice"}, "cap_0", issuer.Narrowing{})
 	if refusal(t, err) != issuer.CodeCapabilityUnknown {
 		t.Errorf("SEP-12 %v", err)
+	}
+}
+
+// TestPagesOfCapabilitiesInForce: pages have the newest first, without those that were revoked
+// or have expired, and a name selects what was issued to it.
+func TestPagesOfCapabilitiesInForce(t *testing.T) {
+	w := newTown(t)
+	alice := caller(t, "user:alice")
+	alice.Agent = "desk"
+	first, revoked, third := w.read(alice), w.read(caller(t, "user:alice")), w.read(caller(t, "user:alice"))
+	if _, err := w.issuer.RevokeAsOperator(t.Context(), "user:carol", issuer.Target{ID: revoked.ID}); err != nil {
+		t.Fatal(err)
+	}
+	pages := func(q issuer.LiveQuery) (ids []string) {
+		for {
+			page, next, err := w.issuer.InForce(t.Context(), q)
+			if err != nil || len(page) > q.Limit {
+				t.Fatalf("a page of %d: %v", len(page), err)
+			}
+			for _, c := range page {
+				ids = append(ids, c.ID)
+			}
+			if next == "" {
+				return ids
+			}
+			q.Before = next
+		}
+	}
+	for name, c := range map[string]struct {
+		query issuer.LiveQuery
+		want  []string
+	}{
+		"all, one a page":   {issuer.LiveQuery{Limit: 1}, []string{third.ID, first.ID}},
+		"all, two a page":   {issuer.LiveQuery{Limit: 2}, []string{third.ID, first.ID}},
+		"all on one page":   {issuer.LiveQuery{Limit: 9}, []string{third.ID, first.ID}},
+		"of a name":         {issuer.LiveQuery{Limit: 1, Holder: "desk"}, []string{first.ID}},
+		"of a holder":       {issuer.LiveQuery{Limit: 1, Holder: third.Holder}, []string{third.ID}},
+		"of another holder": {issuer.LiveQuery{Limit: 1, Holder: "key:other"}, nil},
+		"for a user":        {issuer.LiveQuery{Limit: 9, Principal: "user:bob"}, nil},
+	} {
+		if got := pages(c.query); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v; want %v", name, got, c.want)
+		}
+	}
+	w.now = third.Expires
+	if got := pages(issuer.LiveQuery{Limit: 9}); got != nil {
+		t.Errorf("after they have expired: %v; want none", got)
+	}
+	if _, _, err := w.issuer.InForce(t.Context(), issuer.LiveQuery{Limit: 1, Before: "cap_0"}); !errors.Is(err, issuer.ErrNotFound) {
+		t.Errorf("before an unknown id: %v; want ErrNotFound", err)
 	}
 }

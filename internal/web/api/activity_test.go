@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,9 +42,9 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 30, 0, time.UTC)
 	log := &logOf{}
 	head := evidence.Genesis(evidence.ChainID{1})
-	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2 * time.Minute)})
-	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2*time.Minute + 40*time.Millisecond), OutcomeStatus: evidence.Achieved, Details: evidence.Details{OutcomeOf: "r0"}})
-	log.add(t, head, evidence.Record{Decision: evidence.Deny, Time: now.Add(-time.Minute), Details: evidence.Details{Reasons: []evidence.Reason{{Code: "constraint_violated", Message: "amount"}}}})
+	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2 * time.Minute), Details: evidence.Details{Requester: "desk"}})
+	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2*time.Minute + 40*time.Millisecond), OutcomeStatus: evidence.Achieved, Outcome: []byte(`{"drift":["streams"]}`), Details: evidence.Details{OutcomeOf: "r0"}})
+	log.add(t, head, evidence.Record{Decision: evidence.Deny, Time: now.Add(-time.Minute), Details: evidence.Details{Requester: "clerk", Reasons: []evidence.Reason{{Code: "constraint_violated", Message: "amount"}}}})
 	a := &Activity{Log: log, Now: func() time.Time { return now }, Head: func(context.Context) ([]byte, error) {
 		return fmt.Appendf(nil, "log.example\n%d\nAAAA\n\n\u2014 log.example abc\n\u2014 witness.example def\n", len(*log)), nil
 	}}
@@ -60,6 +61,9 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 	}
 	if len(got.Reasons) != 1 || got.Reasons[0].Code != "constraint_violated" || len(got.Agents) != 1 || got.Agents[0].Denied != 1 {
 		t.Errorf("agents %+v, reasons %+v", got.Agents, got.Reasons)
+	}
+	if one := got.Agents[0]; one.Drift != 1 || !slices.Equal(one.Callers, []string{"clerk", "desk"}) {
+		t.Errorf("callers %v, drift %d; want clerk and desk, 1", one.Callers, one.Drift)
 	}
 	if got.Head.Size != 3 || got.Head.Witnesses != 1 || !got.Since.Equal(now.Add(-time.Hour).Truncate(time.Minute)) {
 		t.Errorf("head %+v since %s; want 3 records, 1 witness, the whole hour", got.Head, got.Since)

@@ -91,6 +91,7 @@ func (a *Admin) capabilityRoutes() []route {
 		{pattern: "GET /v1/capabilities", says: "Return one page of the capabilities in force, the newest first; with a holder alone, all that it can use and that it passed on. Powerbox-Next has the id that the next page begins before.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}, {"agent", "id of the agent that it is for"}, {"principal", "person for whom it acts"}, {"root", "id of the capability that it descends from"}, {"before", "id of a capability: those that are older"}, {"limit", "how many, at most"}}, out: []CapabilityStatus{}, serve: a.capabilities},
 		{pattern: "GET /v1/capabilities/{id}", says: "Return one capability, without its token.", out: CapabilityStatus{}, serve: serve(a, a.capability)},
 		{pattern: "POST /v1/capabilities/{id}/status", says: "Give a capability a place in the status list.", serve: serve(a, a.statusPlace)},
+		{pattern: "GET /v1/graph", says: "Show which agents may hand what to whom, and what was tried.", query: []parameter{{"agent", "id of the agent whose reach is wanted"}, {"without", "FROM,TO: the graph without one edge"}}, serve: serve(a, a.graph)},
 		{pattern: "POST /v1/can", says: "Tell whether the scope of a caller allows an operation.", in: canRequest{}, out: canAnswer{}, serve: serve(a, a.can)},
 		{pattern: "POST /v1/try", says: "Tell layer by layer what would become of a call. Nothing is called or kept.", in: Try{}, out: Verdict{}, serve: serve(a, a.tries)},
 	}

@@ -1,22 +1,17 @@
 package console
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"html/template"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/agentcard"
-	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -34,8 +29,6 @@ type Directory struct {
 	Enforcement func(id string, card agentcard.Card) *Enforcement
 	// Drift is the recorded behaviour of an agent that its card does not declare.
 	Drift func(ctx context.Context, id string) ([]Drift, error)
-	// Map has the hand-overs that agents may make, and the recorded attempts.
-	Map func(ctx context.Context) (Map, error)
 }
 
 // Enforcement is how far the gateway can enforce anything at an unchanged agent: L0
@@ -55,19 +48,6 @@ type Drift struct {
 	Behaviour string
 	Times     int
 	Last      time.Time
-}
-
-// Map is a delegation graph with the recorded attempts along it.
-type Map struct {
-	Graph *gate.Graph
-	Tried []Tried
-}
-
-// Tried is the recorded attempts of one agent at another.
-type Tried struct {
-	From, To        string
-	Allowed, Denied int
-	Last            time.Time
 }
 
 // The bounds of the lists on pages.
@@ -236,88 +216,11 @@ func listingError(err error) error {
 	return err
 }
 
-// mapPage has the hand-overs that agents may make, and the reach of one agent.
-type mapPage struct {
-	Agent   string // that is asked about, "" for none
-	Agents  []string
-	Picture template.HTML // "" where there are too many agents
-	Wrong   string        // why there is no picture
-	Radii   []gate.Radius
-	More    int
-	Reached []reachedAgent
-	Tried   []Tried
-	Cycles  [][]string
-}
-
-// reachedAgent is a row of the agents that an agent could reach.
-type reachedAgent struct {
-	gate.Reached
-	Open []string // ambient operations that its scopes do not allow
-}
-
+// delegations leads to the graph of the operators.
 func (k *Console) delegations(v *visit) error {
-	who, err := k.person(v)
-	if err != nil {
-		return err
+	to := operations.Path + "/graph"
+	if agent := v.r.URL.Query().Get("agent"); agent != "" {
+		to += "?agent=" + url.QueryEscape(agent)
 	}
-	if viewer := k.config.Directory.Viewer(who); !viewer.Operator {
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "the map is for administrators: it says what every agent may have done by every other")
-	}
-	m, err := k.config.Directory.Map(v.r.Context())
-	if err != nil {
-		return err
-	}
-	page := mapPage{Agent: v.r.URL.Query().Get("agent"), Cycles: m.Graph.Cycles()}
-	for _, n := range m.Graph.Nodes() {
-		page.Agents = append(page.Agents, n.ID)
-	}
-	if page.Agent != "" && !slices.Contains(page.Agents, page.Agent) {
-		return agentauth.Errorf(agentauth.CodeNotFound, "there is no such agent on the map")
-	}
-	page.Radii = m.Graph.Radii()
-	slices.SortStableFunc(page.Radii, func(a, b gate.Radius) int {
-		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(a.Agent, b.Agent))
-	})
-	page.More = max(0, len(page.Radii)-maxRows)
-	page.Radii = page.Radii[:len(page.Radii)-page.More]
-	if page.Agent != "" {
-		for _, r := range m.Graph.Reach(page.Agent) {
-			page.Reached = append(page.Reached, reachedAgent{r, slices.DeleteFunc(slices.Clone(r.Operations), func(op string) bool { return slices.Contains(r.Gated, op) })})
-		}
-	}
-	for _, t := range m.Tried {
-		if page.Agent == "" || t.From == page.Agent || t.To == page.Agent {
-			page.Tried = append(page.Tried, t)
-		}
-	}
-	page.Tried = page.Tried[:min(len(page.Tried), maxRows)]
-	page.draw(m.Graph)
-	return k.show(v, "map", page)
-}
-
-// draw makes the picture, whose texts are escaped where it is made.
-func (p *mapPage) draw(g *gate.Graph) {
-	var b bytes.Buffer
-	drawn := handoff.SVG(&b, g)
-	if p.Agent != "" {
-		b.Reset()
-		drawn = handoff.SVGReach(&b, g, p.Agent)
-	}
-	if drawn != nil {
-		p.Wrong = drawn.Error()
-		return
-	}
-	if len(g.Edges()) == 0 {
-		p.Wrong = "Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here."
-		return
-	}
-	p.Picture = template.HTML(b.String()) //nolint:gosec // handoff escapes every text in it
-}
-
-// many words a number of things.
-func many(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
+	return v.see(to)
 }

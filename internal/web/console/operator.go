@@ -143,11 +143,7 @@ type group struct {
 func (k *Console) menu(f *frame) []group {
 	var out []group
 	if f.Operator && k.config.Operations != nil {
-		links := operations.Links()
-		if f.Directory {
-			links = append(links, operations.Link{Path: "/map", Text: "Map"})
-		}
-		out = append(out, group{"Operate", links})
+		out = append(out, group{"Operate", operations.Links()})
 	}
 	own := []operations.Link{{Path: "/approve", Text: "Approvals"}, {Path: "/approved", Text: "Approved"}, {Path: "/hosts", Text: "My agents"}, {Path: "/activity", Text: "Activity"}}
 	if f.Directory {

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"strconv"
+
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -48,4 +50,12 @@ func (k *Console) setPerson(v *visit) error {
 		return err
 	}
 	return v.see("/people")
+}
+
+// many words a number of things.
+func many(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }

@@ -120,11 +120,15 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 		}
 		page.Chain = append(page.Chain, p.capabilityRow(one))
 	}
-	dying, err := v.API.victims(ctx, map[string]string{"target": c.ID})
+	family, _, err := v.API.capabilities(ctx, url.Values{"root": {c.Root}}, treeLimit)
 	if err != nil {
 		return Answer{}, err
 	}
-	page.Tree, page.Count = dying.tree(c.ID), max(0, dying.Count-1)
+	family = slices.DeleteFunc(family, func(one api.CapabilityStatus) bool { return !slices.Contains(one.Ancestors, c.ID) })
+	page.Tree, page.Count = trees(family), len(family)
+	for _, one := range page.Tree {
+		one.Orphan = false // its parent is this one, or has ended
+	}
 	records, next, err := v.API.Records(ctx, url.Values{"capability": {c.ID}, "limit": {"100"}})
 	if err != nil {
 		return Answer{}, err

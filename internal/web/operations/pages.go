@@ -20,7 +20,7 @@ func Templates() fs.FS { return files }
 
 // Functions are the functions that the templates use.
 func Functions() template.FuncMap {
-	return template.FuncMap{"short": short, "ago": ago, "number": number, "others": others}
+	return template.FuncMap{"short": short, "ago": ago, "number": number, "others": others, "operations": reaches}
 }
 
 // Config has the parts that the pages need. Every field is required.
@@ -89,6 +89,7 @@ func Links() []Link {
 		{livePath, "Live"},
 		{Path + "/agents", "Agents"},
 		{Path + "/capabilities", "Capabilities"},
+		{Path + "/graph", "Graph"},
 		{evidencePath, "Evidence"},
 		{Path + "/try", "Try it"},
 		{Path + "/policy", "Policy"},
@@ -119,6 +120,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Change: true},
 		{Pattern: "GET " + Path + "/capabilities", Serve: p.capabilities},
 		{Pattern: "GET " + Path + "/capabilities/{id}", Serve: p.capability},
+		{Pattern: "GET " + Path + "/graph", Serve: p.graph},
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
 		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Change: true},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
@@ -171,3 +173,11 @@ func number(n any) string {
 
 // others words how many more there are than the first.
 func others(n int) string { return plural(n-1, "other") }
+
+// reaches words how much an agent can reach.
+func reaches(operations, agents int) string {
+	if operations == 0 {
+		return "nothing"
+	}
+	return plural(operations, "operation") + " of " + plural(agents, "agent")
+}

@@ -38,8 +38,8 @@ func (a API) victims(ctx context.Context, of map[string]string) (victims, error)
 	return out, err
 }
 
-// tree has the victims under their parents: those below a capability, or all of them for "".
-func (d victims) tree(below string) []*held {
+// tree has the victims under their parents.
+func (d victims) tree() []*held {
 	all := map[string]*held{}
 	var roots []*held
 	for _, c := range d.Dies {
@@ -52,12 +52,6 @@ func (d victims) tree(below string) []*held {
 		} else {
 			roots = append(roots, one)
 		}
-	}
-	if below != "" {
-		if top := all[below]; top != nil {
-			return top.Children
-		}
-		return nil
 	}
 	return roots
 }
@@ -130,7 +124,7 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		page.Others = wider(dying.Dies[0])
 	}
 	dying.Dies = dying.Dies[:min(len(dying.Dies), shownVictims)]
-	page.More, page.Tree = dying.Count-len(dying.Dies), dying.tree("")
+	page.More, page.Tree = dying.Count-len(dying.Dies), dying.tree()
 	return Answer{Page: "revoke-preview", Title: "Revoke", Body: page}, nil
 }
 

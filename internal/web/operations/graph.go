@@ -1,0 +1,274 @@
+package operations
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/web/api"
+)
+
+// graphPage is who may hand what to whom.
+type graphPage struct {
+	Agent   string // in focus, "" for none
+	Hops    int    // shown around it, 0 for all
+	Without string // the edge that is thought away, as FROM,TO; "" for none
+	From    string // its ends
+	To      string
+	Agents  []string
+	Choices []choice // of hops
+	Picture *picture
+	Wrong   string // why there is no picture
+	Edges   []edgeRow
+	Radii   []gate.Radius
+	Reached []gate.Reached
+	Cycles  [][]string
+	Changes []change // by the edge that is thought away
+	Back    string   // the page with the edge
+	Cut     int      // edges that the table does not show
+}
+
+// choice is one of the numbers of hops.
+type choice struct {
+	Link, Text string
+	Current    bool
+}
+
+// edgeRow is an edge with its state in a word.
+type edgeRow struct {
+	api.GraphEdge
+	State string // used, denied or granted
+	Link  string // to the page without it
+}
+
+// change is the radius of an agent with an edge and without it.
+type change struct{ Before, After gate.Radius }
+
+// The bounds of the page.
+const (
+	maxDrawn = 120
+	maxEdges = 300
+)
+
+func (p *Pages) graph(v *Visit) (Answer, error) {
+	asked := v.URL.Query()
+	page := graphPage{Agent: asked.Get("agent"), Without: asked.Get("without")}
+	page.Hops, _ = strconv.Atoi(asked.Get("hops"))
+	page.Hops = min(max(page.Hops, 0), 9)
+	var report api.GraphReport
+	if err := v.API.Get(v.Context(), graphPath(page.Agent, page.Without), &report); err != nil {
+		return Answer{}, err
+	}
+	if page.Without != "" {
+		page.From, page.To, _ = strings.Cut(page.Without, ",")
+		page.Back = page.link(page.Hops, "")
+		var before api.GraphReport
+		if err := v.API.Get(v.Context(), graphPath("", ""), &before); err != nil {
+			return Answer{}, err
+		}
+		page.Changes = changes(before, report)
+	}
+	page.fill(report)
+	return Answer{Page: "graph", Title: "Graph", Body: page}, nil
+}
+
+func graphPath(agent, without string) string {
+	query := url.Values{}
+	if agent != "" {
+		query.Set("agent", agent)
+	}
+	if without != "" {
+		query.Set("without", without)
+	}
+	return "/v1/graph?" + query.Encode()
+}
+
+// link leads to this page with another number of hops, or without another edge.
+func (page *graphPage) link(hops int, without string) string {
+	query := url.Values{}
+	if page.Agent != "" {
+		query.Set("agent", page.Agent)
+	}
+	if hops > 0 {
+		query.Set("hops", strconv.Itoa(hops))
+	}
+	if without != "" {
+		query.Set("without", without)
+	}
+	return "/admin/graph?" + query.Encode()
+}
+
+func (page *graphPage) fill(report api.GraphReport) {
+	for _, a := range report.Agents {
+		page.Agents = append(page.Agents, a.Agent)
+		page.Radii = append(page.Radii, a.Radius)
+	}
+	slices.SortStableFunc(page.Radii, func(a, b gate.Radius) int {
+		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(b.GatedOperations, a.GatedOperations), cmp.Compare(a.Agent, b.Agent))
+	})
+	page.Cycles = report.Cycles
+	if page.Agent != "" {
+		page.Reached = report.Reach
+		for _, hops := range []int{1, 2, 3, 0} {
+			text := "all"
+			if hops > 0 {
+				text = plural(hops, "hop")
+			}
+			page.Choices = append(page.Choices, choice{page.link(hops, page.Without), text, hops == page.Hops})
+		}
+	}
+	near := within(report.Edges, page.Agent, page.Hops)
+	for _, e := range report.Edges {
+		if near == nil || near[e.From] && near[e.To] {
+			page.Edges = append(page.Edges, edgeRow{e, stateOf(e), page.link(page.Hops, e.From+","+e.To)})
+		}
+	}
+	page.draw(report.Reach)
+	page.Cut = max(0, len(page.Edges)-maxEdges)
+	page.Edges = page.Edges[:len(page.Edges)-page.Cut]
+}
+
+// stateOf says what is known of an edge: calls along it were allowed, all were denied, or
+// there were none.
+func stateOf(e api.GraphEdge) string {
+	switch {
+	case e.Allowed > 0:
+		return "used"
+	case e.Denied > 0 || len(e.Granted) == 0:
+		return "denied"
+	}
+	return "granted"
+}
+
+// within are the agents that are so many hops from one, in both directions; nil for all.
+func within(edges []api.GraphEdge, agent string, hops int) map[string]bool {
+	if agent == "" || hops == 0 {
+		return nil
+	}
+	near, edge := map[string]bool{agent: true}, []string{agent}
+	beside := map[string][]string{}
+	for _, e := range edges {
+		beside[e.From], beside[e.To] = append(beside[e.From], e.To), append(beside[e.To], e.From)
+	}
+	for ; hops > 0; hops-- {
+		var next []string
+		for _, at := range edge {
+			for _, to := range beside[at] {
+				if !near[to] {
+					near[to] = true
+					next = append(next, to)
+				}
+			}
+		}
+		edge = next
+	}
+	return near
+}
+
+// changes are the radii that differ between two graphs.
+func changes(before, after api.GraphReport) []change {
+	then := map[string]gate.Radius{}
+	for _, a := range after.Agents {
+		then[a.Agent] = a.Radius
+	}
+	var out []change
+	for _, a := range before.Agents {
+		now := then[a.Agent]
+		now.Agent = a.Agent // a caller without an edge is in no graph
+		if now != a.Radius {
+			out = append(out, change{a.Radius, now})
+		}
+	}
+	return out
+}
+
+// picture is the drawing. It is made of elements and classes, without styles.
+type picture struct {
+	Width, Height int
+	Boxes         []box
+	Lines         []line
+}
+
+// box is an agent.
+type box struct {
+	X, Y, Width, Height int
+	TextX, TextY        int
+	ID, Text            string
+	Class, Link, Title  string
+}
+
+// line is an edge.
+type line struct{ Path, Class, Title string }
+
+// draw makes the picture of the edges on the page.
+func (page *graphPage) draw(reach []gate.Reached) {
+	number, ids := map[string]int{}, []string{}
+	ends := make([][2]int, len(page.Edges))
+	of := func(id string) int {
+		if n, ok := number[id]; ok {
+			return n
+		}
+		number[id] = len(ids)
+		ids = append(ids, id)
+		return number[id]
+	}
+	for i, e := range page.Edges {
+		ends[i] = [2]int{of(e.From), of(e.To)}
+	}
+	switch {
+	case len(ids) == 0:
+		page.Wrong = "Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here."
+		return
+	case len(ids) > maxDrawn:
+		page.Wrong = plural(len(ids), "agent") + " are too many for a picture. Choose one of them, and a number of hops."
+		return
+	}
+	looks := map[string][2]string{page.Agent: {"taken", "in focus"}}
+	for _, r := range reach {
+		if looks[r.Agent] = [2]string{"open", "in reach only where nothing is gated"}; len(r.Gated) > 0 {
+			looks[r.Agent] = [2]string{"gated", "its scopes allow something there"}
+		}
+	}
+	x, y, width, height := handoff.Layout(len(ids), ends)
+	pic := &picture{Width: width, Height: height}
+	for i, e := range page.Edges {
+		a, b := ends[i][0], ends[i][1]
+		pic.Lines = append(pic.Lines, line{handoff.Curve(x[a], y[a], x[b], y[b]), e.State, e.From + " to " + e.To + ": " + e.says()})
+	}
+	for i, id := range ids {
+		link := graphPage{Agent: id, Without: page.Without}
+		pic.Boxes = append(pic.Boxes, box{
+			X: x[i], Y: y[i], Width: handoff.BoxWidth, Height: handoff.BoxHeight, TextX: x[i] + 8, TextY: y[i] + 18,
+			ID: id, Text: cut(id), Class: looks[id][0], Title: strings.TrimSuffix(id+": "+looks[id][1], ": "), Link: link.link(page.Hops, page.Without),
+		})
+	}
+	page.Picture = pic
+}
+
+// cut shortens a name for a box.
+func cut(id string) string {
+	const most = 22
+	if runes := []rune(id); len(runes) > most {
+		return string(runes[:most-1]) + "\u2026"
+	}
+	return id
+}
+
+// says words an edge.
+func (e edgeRow) says() string {
+	var parts []string
+	if len(e.Granted) > 0 {
+		parts = append(parts, "granted "+strings.Join(e.Granted, ", "))
+	}
+	if e.Allowed > 0 || e.Denied > 0 {
+		parts = append(parts, strconv.Itoa(e.Allowed)+" allowed, "+strconv.Itoa(e.Denied)+" denied")
+	}
+	if len(e.Missing) > 0 {
+		parts = append(parts, "no scope allows "+strings.Join(e.Missing, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
