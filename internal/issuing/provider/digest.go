@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/approved"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -20,6 +21,11 @@ type shownGrant struct {
 	Status      string          `json:"status"`
 	Constraints json.RawMessage `json:"constraints,omitempty"`
 	Until       time.Time       `json:"until,omitzero"`
+	// Pages take names and currencies of arguments from the schema, and say how often a
+	// grant can be used.
+	Input json.RawMessage   `json:"input,omitempty"`
+	Uses  int               `json:"uses,omitempty"`
+	Sum   map[string]string `json:"sum,omitempty"`
 }
 
 func (p *Provider) shown(grants []Grant) []shownGrant {
@@ -27,7 +33,16 @@ func (p *Provider) shown(grants []Grant) []shownGrant {
 	for _, g := range grants {
 		one := shownGrant{Grant: g.ID, Capability: g.Capability, Status: string(g.Status), Constraints: g.Constraints, Until: g.Expires.UTC()}
 		if c := p.capabilities[g.Capability]; c != nil {
-			one.Says, one.Sensitivity = c.Description, c.Sensitivity
+			one.Says, one.Sensitivity, one.Uses = c.Description, c.Sensitivity, c.Budgets.Uses
+			if c.Input.Kind() != powerbox.KindNull {
+				one.Input = c.Input.AppendJSON(nil)
+			}
+			for field, most := range c.Budgets.Sum {
+				if one.Sum == nil {
+					one.Sum = map[string]string{}
+				}
+				one.Sum[field] = most.String()
+			}
 		}
 		out = append(out, one)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/people/peopletest"
@@ -238,4 +239,36 @@ func TestAAPL3_WhatWaits(t *testing.T) {
 	w.must(second(w.provider.Clean(t.Context())))
 	_, err = w.provider.Status(t.Context(), w.hosted(m.host), waits.id)
 	w.want("AAP-Z3: it is kept no longer than others", err, agentauth.CodeAgentNotFound)
+}
+
+// TestATK49_WhatThePageShowsIsInTheDigest refuses an answer to a page whose names,
+// currencies or numbers of uses have changed since.
+func TestATK49_WhatThePageShowsIsInTheDigest(t *testing.T) {
+	for name, change := range map[string]func(c *provider.Capability){
+		"schema": func(c *provider.Capability) {
+			c.Input = value(t, `{"type":"object","properties":{"amount":{"type":"number","x-currency":"JPY"}}}`)
+		},
+		"uses": func(c *provider.Capability) { c.Budgets.Uses = 7 },
+		"sum":  func(c *provider.Capability) { c.Budgets.Sum = map[string]powerbox.Decimal{"amount": powerbox.Int(5)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTown(t)
+			withPay(&w.config)
+			w.config.Capabilities[len(w.config.Capabilities)-1].Budgets.Sum = map[string]powerbox.Decimal{"amount": powerbox.Int(4)}
+			w.restart()
+			m, _, err := w.register(w.key(), agentauth.Delegated, asked("pay")...)
+			w.must(err)
+			q, err := w.provider.ByCode(t.Context(), bob, m.code)
+			w.must(err)
+			seen := w.provider.Digest(q)
+			for i := range w.config.Capabilities {
+				if w.config.Capabilities[i].Name == "pay" {
+					change(&w.config.Capabilities[i])
+				}
+			}
+			w.restart()
+			_, err = w.provider.Answer(t.Context(), bob, q.Approval.ID, provider.Answer{Seen: seen})
+			w.want("ATK-49: the page has changed", err, agentauth.CodeChanged)
+		})
+	}
 }
