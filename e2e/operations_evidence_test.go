@@ -33,7 +33,7 @@ func (b *browser) rows() string {
 	return b.js(`[...document.querySelectorAll(".records tbody tr")].map(r => r.innerText.replace(/\s+/g, " "))`)
 }
 
-// TestOperatorsEvidence finds records by a query in the URL, counts what was found, and
+// TestOperatorsEvidence finds records by a query in the URL, counts the results, and
 // exports it.
 func TestOperatorsEvidence(t *testing.T) {
 	w := observedTown(t)

@@ -108,7 +108,7 @@ func TestInboxIsUsedByKeys(t *testing.T) {
 }
 
 // TestRefusedAnswerKeepsWhatWasTyped refuses an answer at its own page, with the reason
-// and the choices. The page of a request that was approved says what was given, and
+// and the choices. The page of a request that was approved lists the grants, and
 // revokes it.
 func TestRefusedAnswerKeepsWhatWasTyped(t *testing.T) {
 	b := payBank(t)

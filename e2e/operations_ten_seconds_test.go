@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// payBank serves a bank whose schema says what is money.
+// payBank serves a bank whose schema names the amounts of money.
 func payBank(t *testing.T) *pagesBank {
 	t.Helper()
 	at, dir := "localhost:"+freePort(t), t.TempDir()

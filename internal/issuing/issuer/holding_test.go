@@ -59,7 +59,7 @@ func TestSEP5_AnIDTellsNothing(t *testing.T) {
 }
 
 // TestPagesOfCapabilitiesInForce: pages have the newest first, without those that were revoked
-// or have expired, and a name selects what was issued to it.
+// or have expired, and a name selects the capabilities that were issued to it.
 func TestPagesOfCapabilitiesInForce(t *testing.T) {
 	w := newTown(t)
 	alice := caller(t, "user:alice")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// counted counts what is read.
+// counted counts the reads.
 type counted struct {
 	Reader
 	reads int

@@ -16,7 +16,7 @@ type operatorKey struct{}
 func (a *Admin) As(person string) http.Handler {
 	routes := a.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if person == "" { // absent means nobody, and not the holder of the token
+		if person == "" { // no person is not the holder of the token
 			problem(w, http.StatusUnauthorized, "no person is named")
 			return
 		}

@@ -180,7 +180,7 @@ func (s *liveStream) run(ctx context.Context) error {
 			s.place++
 			text = s.append(text, one.Record())
 		}
-		if len(sealed) > 0 { // what was looked at is not looked at again after a break
+		if len(sealed) > 0 { // after a break these are not read again
 			quiet = 0
 			text = fmt.Appendf(text, "id: %s\n\n", sealed[len(sealed)-1].Record().ID)
 		} else if quiet++; quiet%liveBeat == 0 {

@@ -73,7 +73,7 @@ func streamed(t *testing.T, url, last, until string) (lines []string) {
 }
 
 // TestStreamsFollowTheLog begins behind a record, has decisions in their short form and
-// the selected ones alone, and leaves out what is too far back.
+// the selected ones alone, and leaves out those that are too far back.
 func TestStreamsFollowTheLog(t *testing.T) {
 	url, _, _ := followed(t, 8)
 	all := strings.Join(streamed(t, url+"?after=r0", "", "id: r7"), "\n")

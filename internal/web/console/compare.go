@@ -54,7 +54,7 @@ func (f *field) shape() powerbox.Shape {
 	return shape
 }
 
-// pageWords are what the pages themselves say of somebody. An agent that calls itself so
+// pageWords are the words of the pages themselves for people. An agent that calls itself so
 // imitates them.
 var pageWords = []string{
 	"known computer", "new computer", "approved before", "approved by", "verified", "only reads", "this server", "changes something", "signed by", "at most", "trusted", "no risk", "powerbox",

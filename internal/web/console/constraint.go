@@ -31,7 +31,7 @@ type field struct {
 	typed   url.Values // what the person had typed when an answer was refused
 }
 
-// Typed is what an input of the field shows: what the person typed, or else what is in
+// Typed is what an input of the field shows: what the person typed, or else the value in
 // force.
 func (f field) Typed(side string) string {
 	if f.typed.Has(side + "." + f.Key) {

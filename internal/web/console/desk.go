@@ -53,7 +53,7 @@ type deskAsk struct {
 	Operations []choice
 	Resources  []choice
 	Arguments  []shownArgument
-	Ends       time.Time // of what was approved, zero for a call
+	Ends       time.Time // of the approved request, zero for a call
 }
 
 // choice is one thing that a person can leave out.

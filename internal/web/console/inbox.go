@@ -25,7 +25,7 @@ type row struct {
 	By           sentence
 	What         sentence
 	Reason       string // the agent's own words
-	For          string // the user behind, where that is somebody else
+	For          string // the user behind, where that is another person
 	Capabilities []string
 	Risky        bool
 	Expires      time.Time

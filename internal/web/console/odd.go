@@ -65,7 +65,7 @@ func valuesIn(v powerbox.Value) (out []string) {
 }
 
 // deskOdd are the warnings about a question of the desk. A value that looks like one of an
-// earlier approval of the person, and is another, is the recipient of somebody else.
+// earlier approval of the person, and is another, is another recipient.
 func (k *Console) deskOdd(ctx context.Context, who approval.Person, q approval.Question) ([]string, error) {
 	var out []string
 	if mark := deskMark(q); mark != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// span is a part of a sentence: the server's own words, or somebody else's, which stand
+// span is a part of a sentence: the server's own words, or those of others, which stand
 // between quotation marks and can end neither those nor the line.
 type span struct {
 	Text   string
@@ -155,7 +155,7 @@ func (a asked) rank() int {
 	return 0
 }
 
-// limits are what holds a capability, in words, and what is open of one that changes
+// limits are the limits of a capability, in words, and the open fields of one that changes
 // something. The server enforces each of them.
 func (a asked) limits() (out []string) {
 	limited, open := 0, 0
@@ -194,7 +194,7 @@ func clippedRunes(s string, longest int) string {
 	return s
 }
 
-// deskSays words a question of the desk. Who calls is what was verified: the operator's
+// deskSays words a question of the desk. The caller is the verified one: the operator's
 // name, or none.
 func deskSays(q approval.Question, now time.Time) (s sentence) {
 	if q.Requester != "" {

@@ -21,7 +21,7 @@ const (
 	advisorLimit = 20_000 // records
 )
 
-// advisorPage compares what is granted with what is used, at one agent.
+// advisorPage compares granted with used authority, at one agent.
 type advisorPage struct {
 	Agents []string
 	Agent  string

@@ -77,7 +77,7 @@ type capabilityPage struct {
 	Around  []string // A2A's own operations, with any arguments
 	Depth   int
 	Chain   []capabilityRow // from the root to the parent
-	Tree    []*held         // what was narrowed from it
+	Tree    []*held         // capabilities that were narrowed from it
 	Count   int
 	Used    *time.Time // the last call under it, of the records that were looked at
 	UsedFor string

@@ -28,7 +28,7 @@ func called(id, agent, caller string, d evidence.Decision, codes ...string) evid
 	return r
 }
 
-// TestFacetsCountEachRecordOnce counts what was found by value, the most frequent first,
+// TestFacetsCountEachRecordOnce counts the results by value, the most frequent first,
 // and a code that two reasons of a record have once.
 func TestFacetsCountEachRecordOnce(t *testing.T) {
 	s := searchOf(url.Values{"agent": {"mail"}, "before": {"rec_9"}, "unknown": {"x"}})

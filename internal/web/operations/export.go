@@ -109,7 +109,7 @@ func exportAs(v *Visit, kind, name string, open func(io.Writer) sink) (Answer, e
 		return Answer{}, &Refused{http.StatusBadRequest, err.Error()}
 	}
 	q.Set("limit", strconv.Itoa(sourcePage))
-	page, next, err := v.API.Records(v.Context(), q) // what is wrong with the search is told by the status
+	page, next, err := v.API.Records(v.Context(), q) // the status tells of a wrong search
 	if err != nil {
 		return Answer{}, err
 	}

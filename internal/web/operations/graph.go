@@ -132,7 +132,7 @@ func (page *graphPage) fill(report api.GraphReport) {
 	page.Edges = page.Edges[:len(page.Edges)-page.Cut]
 }
 
-// stateOf says what is known of an edge: calls along it were allowed, all were denied, or
+// stateOf says the state of an edge: calls along it were allowed, all were denied, or
 // there were none.
 func stateOf(e api.GraphEdge) string {
 	switch {

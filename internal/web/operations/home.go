@@ -102,7 +102,7 @@ func attention(g api.GatewayStatus, now time.Time) string {
 	return ""
 }
 
-// firstRun lists what is left to do after init.
+// firstRun lists the steps that remain after init.
 func (p *homePage) firstRun(agents []api.AgentStatus) {
 	enforcing := func(a api.AgentStatus) bool { return a.Mode != string(gate.Observe) }
 	steps := []step{

@@ -135,7 +135,7 @@ func sentence(r evidence.Record) string {
 	return text + ": " + r.ActionType + " at " + r.AgentID + "."
 }
 
-// verdict says what was decided.
+// verdict words the decision.
 func verdict(r evidence.Record) string {
 	if r.Details.OutcomeOf != "" {
 		return "This record tells the outcome of a decision: " + strings.ToLower(string(r.OutcomeStatus)) + "."
@@ -239,7 +239,7 @@ func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 		this = r.Details.OutcomeOf
 	}
 	all := flat(traced.Hops, 0, this)
-	if len(all) > shownHops { // what is around this one
+	if len(all) > shownHops { // those around this one
 		at := max(0, slices.IndexFunc(all, func(h hopShown) bool { return h.This })-shownHops/2)
 		page.Hidden = len(all) - shownHops
 		all = all[min(at, len(all)-shownHops):][:shownHops]

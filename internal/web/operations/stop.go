@@ -88,7 +88,7 @@ type other struct{ Link, Text string }
 // shownVictims is how many of the capabilities that would end are shown.
 const shownVictims = 200
 
-// target reads what is to be revoked.
+// target reads the target of a revocation.
 func target(values url.Values) (name, value, says string, err error) {
 	for _, t := range targets {
 		if v := values.Get(t.Name); v != "" && value == "" {

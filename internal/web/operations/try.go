@@ -19,7 +19,7 @@ type tryPage struct {
 	Problem string // why nothing was asked
 }
 
-// tryForm shows the form. What is typed into it is posted, so that no address, history or
+// tryForm shows the form. Its values are posted, so that no address, history or
 // log has it.
 func (p *Pages) tryForm(v *Visit) (Answer, error) {
 	page := tryPage{}
