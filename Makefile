@@ -15,7 +15,7 @@ RELIABILITY ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help quick check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench generate dist clean
+.PHONY: help quick check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench screenshots generate dist clean
 
 help:
 	@echo "make quick     the fast tests of every package, and a scenario a binding, in about a minute"

@@ -25,13 +25,8 @@ import (
 var pages = []struct{ name, path string }{
 	{"home", "/admin"},
 	{"live", "/admin/live"},
-	{"agents", "/admin/agents"},
-	{"capabilities", "/admin/capabilities"},
 	{"graph", "/admin/graph"},
 	{"evidence", "/admin/evidence"},
-	{"try", "/admin/try"},
-	{"policy", "/admin/policy"},
-	{"advisor", "/admin/advisor"},
 }
 
 // The size of a picture, and the time for all of them.

@@ -39,11 +39,15 @@ func (d *demo) approval(ctx context.Context) error {
 		return err
 	}
 	var answered error
-	held, err := client.RequestAndWait(ctx, agent, holder.RequestParams{
+	waiting, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	held, err := client.RequestAndWait(waiting, agent, holder.RequestParams{
 		Grants: []string{"documents:read"}, Operations: []string{"retrieve", "follow"}, Purpose: "Compare the quarters", Query: query,
 	}, func(p *holder.Pending) {
 		d.out.say("  The user's agent asks to retrieve and follow every report. Policy leaves reports of other quarters to a person: the call waits.")
-		answered = d.narrows(ctx, p)
+		if answered = d.narrows(ctx, p); answered != nil {
+			giveUp() // or it would wait for an answer that does not come
+		}
 	})
 	if err = errors.Join(answered, err); err != nil {
 		return err
@@ -67,7 +71,7 @@ func (d *demo) approval(ctx context.Context) error {
 // The parts of the page that an answer repeats.
 var (
 	seenOnPage = regexp.MustCompile(`name="seen" value="([^"]+)"`)
-	onPage     = regexp.MustCompile(`name="on\.0" value="(\d+)" checked> ([^<]+)</label>`)
+	onPage     = regexp.MustCompile(`name="on\.0" value="(\d+)" checked[^>]*> ([^<]+)</label>`)
 )
 
 // narrows answers a request as a person's browser would: log in, open the page,
