@@ -139,7 +139,7 @@ func TestOperatorsRecordHasItsTrace(t *testing.T) {
 	b.login(w.url, "alice", "/admin/evidence/"+w.refused)
 	b.says("trace", "planner, for user pw_", ", called "+opDelete+" at agent documents.", "Denied.", "operation_not_granted", "The root is first", "holds")
 	b.opened(w.url, "/admin/evidence/"+w.refused, "record-traced")
-	hops := b.js(`[...document.querySelectorAll(".tree li")].map(l => l.classList[0] + " " + l.innerText.replace(/ rec_\S+/, "").replace("\u2192", "to").trim())`)
+	hops := b.js(`[...document.querySelectorAll(".trail li")].map(l => l.classList[0] + " " + l.innerText.replace(/ rec_\S+/, "").replace("\u2192", "to").trim())`)
 	want := `["d0 allowed planner to documents: free text outcome ACHIEVED","d1 allowed documents to mail: mail/mail:send/send outcome ACHIEVED","d0 denied planner to documents: ` + opDelete + ` operation_not_granted this record"]`
 	if hops != want {
 		t.Errorf("the calls around it are\n%s\nwant\n%s", hops, want)

@@ -227,7 +227,7 @@ func TestATK18_TenantsIn03(t *testing.T) {
 				"a2a.task.cancel": rpc("tasks/cancel", map[string]any{"id": task}),
 			} {
 				a := bob.inTenant(theirs, "t1", name, map[string]any{"task": task}, body)
-				if a.Error == nil || !strings.Contains(a.Error.Message, "which A2A 0.3 has not") || len(w.documents.got()) > 0 {
+				if a.Error == nil || !strings.Contains(a.Error.Message, "which A2A 0.3 does not have") || len(w.documents.got()) > 0 {
 					t.Errorf("ATK-18 %s: %s", name, a.Raw)
 				}
 			}
