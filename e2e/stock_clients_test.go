@@ -280,6 +280,14 @@ func inOrder(t *testing.T, on wire, path string, framed []byte) []byte {
 	return append(slices.Clone(framed[:5]), b...)
 }
 
+// kitRaces is how often a conversation is tried in which the agent's kit lost a race with
+// itself: a2a-go closes the queue of a task while it still cancels it.
+const kitRaces = 3
+
+func (e exchanged) raced() bool {
+	return slices.ContainsFunc(e.Printed, func(line string) bool { return strings.Contains(line, "queue is closed") })
+}
+
 // TestSEP18_StockClientsOnEveryBinding has unmodified clients talk to an agent
 // on every binding and version that they have, directly and through the gateway
 // in mode observe: neither side sees a difference.
@@ -287,11 +295,19 @@ func TestSEP18_StockClientsOnEveryBinding(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		for name, say := range stockClients(t, on) {
 			t.Run(name, func(t *testing.T) {
-				alone, behind := newPolyglot(t, on, unhindered()), newPolyglot(t, on, unhindered())
-				w := guarded(t, behind, "observe", "")
 				with := sent{bearer: "a-token-of-theirs", metadata: map[string]any{"https://example.org/theirs": map[string]any{"zero": 0, "no": false}}}
-				direct := alike(t, on, name, alone, say(t, alone.url, with, conversation), alone.url)
-				through := alike(t, on, name, behind, say(t, w.agentURL("documents"), with, conversation), w.agentURL("documents"))
+				var direct, through exchanged
+				var behind *polyglot
+				for range kitRaces {
+					alone := newPolyglot(t, on, unhindered())
+					behind = newPolyglot(t, on, unhindered())
+					w := guarded(t, behind, "observe", "")
+					direct = alike(t, on, name, alone, say(t, alone.url, with, conversation), alone.url)
+					through = alike(t, on, name, behind, say(t, w.agentURL("documents"), with, conversation), w.agentURL("documents"))
+					if !direct.raced() && !through.raced() {
+						break
+					}
+				}
 				if diff := cmp.Diff(direct, through); diff != "" {
 					t.Errorf("directly (-) and through the gateway (+):\n%s", diff)
 				}
