@@ -297,7 +297,7 @@ func TestSEP18_StockClientsOnEveryBinding(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				with := sent{bearer: "a-token-of-theirs", metadata: map[string]any{"https://example.org/theirs": map[string]any{"zero": 0, "no": false}}}
 				var direct, through exchanged
-				var behind *polyglot
+				var behind *stock
 				for range kitRaces {
 					alone := newPolyglot(t, on, unhindered())
 					behind = newPolyglot(t, on, unhindered())
