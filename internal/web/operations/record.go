@@ -48,6 +48,7 @@ type recordPage struct {
 	NoChain  string
 	Raw      string
 	Of       string // id of the decision whose outcome this tells
+	Next     []Link // what an operator may do about a call
 	Sealed   sealedFacts
 }
 
@@ -95,7 +96,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	if err := json.Indent(&raw, sealed.Bytes(), "", "  "); err != nil {
 		return Answer{}, fmt.Errorf("operations: record: %w", err)
 	}
-	page.Raw = raw.String()
+	page.Raw, page.Next = raw.String(), nextOf(r)
 	if err := page.trace(v, r); err != nil {
 		return Answer{}, err
 	}
@@ -103,6 +104,25 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	return Answer{Page: "record", Title: "Record", Body: page, Script: "verify.js"}, nil
+}
+
+// nextOf leads from a call to the pages where an operator acts on it.
+func nextOf(r evidence.Record) []Link {
+	if !audit.IsCall(r) {
+		return nil
+	}
+	var out []Link
+	if !audit.IsFreeText(r) {
+		try := url.Values{"agent": {r.AgentID}, "operation": {strings.TrimPrefix(r.Intent.Operation, r.AgentID+"/")}}
+		if audit.IsNamed(r.Details.Requester) {
+			try.Set("caller", r.Details.Requester)
+		}
+		out = append(out, Link{Path + "/try?" + try.Encode(), "Try this call"})
+	}
+	if r.Details.Capability != "" {
+		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), "Revoke its capability"})
+	}
+	return append(out, Link{Path + "/agents/" + url.PathEscape(r.AgentID) + "/freeze", "Freeze " + r.AgentID})
 }
 
 // unknownCaller is the name on record of a caller that proves none.
