@@ -5,16 +5,30 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
-// opened loads a page for operators at the widths of a phone and of a screen, and checks it.
+// opened loads a page for operators on a screen in light colours, and on a small and a large
+// phone in dark and light ones, and checks it.
 func (b *browser) opened(base, path, name string) {
 	b.t.Helper()
-	for _, width := range []int64{1440, 390} {
-		b.sized(width)
+	for _, look := range []struct {
+		width  int64
+		scheme string
+	}{{1440, "light"}, {360, "dark"}, {390, "light"}} {
+		b.sized(look.width)
+		b.coloured(look.scheme)
 		b.do(chromedp.Navigate(base + path))
-		b.fits(name + "-" + strconv.FormatInt(width, 10))
+		b.fits(name + "-" + strconv.FormatInt(look.width, 10))
+	}
+}
+
+// coloured has the browser prefer light or dark colours.
+func (b *browser) coloured(scheme string) {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
