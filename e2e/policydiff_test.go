@@ -12,7 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// replayed is what powerbox policy diff says for programs.
+// replayed is what powerbox policy replay says for programs.
 type replayed struct {
 	Decisions, Same, Flips, Narrower int
 	Unknown                          map[string]int `json:"not_replayed"`
@@ -27,7 +27,7 @@ func (r replayed) unknown() int {
 	return n
 }
 
-// diffs runs powerbox policy diff against policies that are not in force.
+// diffs runs powerbox policy replay against policies that are not in force.
 func (w *town) diffs(policies string, flags ...string) (replayed, int) {
 	w.t.Helper()
 	w.write("next.cedar", policies)
@@ -36,7 +36,7 @@ func (w *town) diffs(policies string, flags ...string) (replayed, int) {
 		w.t.Fatal(err)
 	}
 	w.write("next.yaml", strings.Replace(string(text), "policies.cedar", "next.cedar", 1))
-	args := append([]string{"policy", "diff", "--new", filepath.Join(w.dir, "next.yaml"), "-c", filepath.Join(w.dir, "powerbox.yaml"), "--output", "json"}, flags...)
+	args := append([]string{"policy", "replay", "--new", filepath.Join(w.dir, "next.yaml"), "-c", filepath.Join(w.dir, "powerbox.yaml"), "--output", "json"}, flags...)
 	cmd := exec.CommandContext(w.t.Context(), binary, args...)
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil {
@@ -116,7 +116,7 @@ permit(principal == User::"user:alice", action == Action::"documents/documents:r
 	if one, _ := w.diffs(next, "--limit", "1"); one.Decisions != 1 {
 		t.Errorf("one decision: %+v", one)
 	}
-	text := w.run("policy", "diff", "--new", filepath.Join(w.dir, "next.yaml"))
+	text := w.run("policy", "replay", "--new", filepath.Join(w.dir, "next.yaml"))
 	if !strings.Contains(text, "ALLOW -> DENY") || !strings.Contains(text, "would flip") || strings.Contains(text, "user:alice") {
 		t.Errorf("%s", text)
 	}
@@ -170,7 +170,7 @@ func TestPolicyDiffSaysWhatItCannotTell(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.write("next.cedar", "permit(principal, action == Action::\"documents/documents:read/fly\", resource);")
-	out, err := exec.CommandContext(t.Context(), binary, "policy", "diff", "--new", filepath.Join(w.dir, "next.yaml"), "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), binary, "policy", "replay", "--new", filepath.Join(w.dir, "next.yaml"), "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "next.cedar:1") {
 		t.Errorf("policies that do not fit: %v %s", err, out)
 	}

@@ -84,6 +84,7 @@ func newRoot(p *cli.Program) *cobra.Command {
 		}
 		root.AddCommand(g.commands...)
 	}
+	root.AddCommand(operate.OldNames(p)...)
 	root.SetHelpCommandGroupID("start")
 	root.SetCompletionCommandGroupID("start")
 	return root

@@ -1,4 +1,4 @@
-// Package design has the commands for those who build agents: cards, contracts, delegation graphs, changes of a configuration.
+// Package design has the commands for those who build agents: cards, contracts, delegation graphs.
 package design
 
 import (
@@ -9,5 +9,5 @@ import (
 
 // Commands are the commands of the group, in the order of the help text.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{newCard(p), newGraph(p), newDiff(p), newApply(p)}
+	return []*cobra.Command{newCard(p), newGraph(p)}
 }

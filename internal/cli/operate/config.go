@@ -20,11 +20,11 @@ import (
 func newConfig(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "config",
-		Short:   "Check, print and reload the configuration",
+		Short:   "Check, compare, apply and reload the configuration",
 		Example: "  powerbox config check",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), &cobra.Command{
+	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), newConfigDiff(p), newConfigApply(p), &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of powerbox.yaml",
 		Example: "  powerbox config schema > powerbox.schema.json",

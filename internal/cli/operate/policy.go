@@ -87,7 +87,7 @@ func newPolicy(p *cli.Program) *cobra.Command {
 		Example: "  powerbox policy test",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPolicyTest(p), newPolicyDiff(p))
+	cmd.AddCommand(newPolicyTest(p), newPolicyReplay(p))
 	return cmd
 }
 

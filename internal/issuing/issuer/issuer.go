@@ -5,7 +5,7 @@
 //
 // # Replaying decisions
 //
-// powerbox policy diff replays recorded decisions at the running server under other
+// powerbox policy replay replays recorded decisions at the running server under other
 // policies. Records have a pseudonym for the user and neither roles nor attributes,
 // so a file of records is not enough, and must not be. A call is asked as the veto
 // at use asks; a granted request is issued again without effect. Decisions that

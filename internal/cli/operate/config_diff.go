@@ -1,4 +1,4 @@
-package design
+package operate
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/cli/design"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
 )
@@ -21,7 +22,7 @@ import (
 type configChanges struct {
 	Gains    []handoff.Gain `json:"changes"`
 	Modes    []modeChange   `json:"modes"`
-	Policies bool           `json:"policies_differ"` // powerbox policy diff says in what
+	Policies bool           `json:"policies_differ"` // powerbox policy replay says in what
 }
 
 // modeChange is an agent whose mode or known state changes.
@@ -54,7 +55,7 @@ func compareConfigs(ctx context.Context, p *cli.Program, before, after string) (
 			return out, err
 		}
 		declared[i] = handoff.New()
-		if err := Configured(ctx, &quiet, declared[i], GraphFlags{Config: file}); err != nil {
+		if err := design.Configured(ctx, &quiet, declared[i], design.GraphFlags{Config: file}); err != nil {
 			return out, err
 		}
 	}
@@ -64,11 +65,11 @@ func compareConfigs(ctx context.Context, p *cli.Program, before, after string) (
 	}
 	out.Gains = append(out.Gains, gains...)
 	out.Modes = append(out.Modes, modeChanges(loaded[0].Agents, loaded[1].Agents)...)
-	was, err := policyTexts(loaded[0])
+	was, err := joinedPolicies(loaded[0])
 	if err != nil {
 		return out, err
 	}
-	is, err := policyTexts(loaded[1])
+	is, err := joinedPolicies(loaded[1])
 	out.Policies = !bytes.Equal(was, is)
 	return out, err
 }
@@ -92,8 +93,8 @@ func modeChanges(before, after []config.Agent) (out []modeChange) {
 	return out
 }
 
-// policyTexts are the policies of a configuration, one after the other.
-func policyTexts(c *config.Config) ([]byte, error) {
+// joinedPolicies are the policies of a configuration, one after the other.
+func joinedPolicies(c *config.Config) ([]byte, error) {
 	files, err := config.Files(c.Policies)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 		}
 	}
 	if c.Policies {
-		fmt.Fprintln(p.Stdout, "  policies differ; powerbox policy diff says which decisions on record they change")
+		fmt.Fprintln(p.Stdout, "  policies differ; powerbox policy replay says which decisions on record they change")
 	}
 	if len(c.Gains)+len(c.Modes) == 0 {
 		fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority by scopes, skills and modes")
@@ -142,15 +143,15 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 	return nil
 }
 
-func newDiff(p *cli.Program) *cobra.Command {
+func newConfigDiff(p *cli.Program) *cobra.Command {
 	var consent bool
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Show who gains or loses authority between two configurations",
 		Long: "Diff compares the operations that each scope allows of the skills of its target. A mode that enforces less is a gain for\n" +
-			"every caller. To compare the decisions of policies, use powerbox policy diff.",
+			"every caller. To compare the decisions of policies, use powerbox policy replay.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  powerbox diff old.yaml powerbox.yaml --consent",
+		Example: "  powerbox config diff old.yaml powerbox.yaml --consent",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().BoolVar(&consent, "consent", false, "exit 4 if an agent or user gains authority")
@@ -170,7 +171,7 @@ func newDiff(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func newApply(p *cli.Program) *cobra.Command {
+func newConfigApply(p *cli.Program) *cobra.Command {
 	var to string
 	var dry, consent bool
 	cmd := &cobra.Command{
@@ -180,7 +181,7 @@ func newApply(p *cli.Program) *cobra.Command {
 			"apply needs --consent. It replaces the file in one step, and the server uses it after a restart. Relative paths in FILE\n" +
 			"are relative to the current configuration: put both in one folder.",
 		Args:    cobra.ExactArgs(1),
-		Example: "  powerbox apply proposed.yaml --dry-run",
+		Example: "  powerbox config apply proposed.yaml --dry-run",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVarP(&to, "config", "c", cli.DefaultConfig, "the configuration `file` in force")

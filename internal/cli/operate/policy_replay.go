@@ -16,18 +16,19 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
-func newPolicyDiff(p *cli.Program) *cobra.Command {
+func newPolicyReplay(p *cli.Program) *cobra.Command {
 	var next, agent, since, until string
 	var limit int
 	var code bool
 	cmd := &cobra.Command{
-		Use:   "diff --new FILE",
-		Short: "List recorded decisions that other policies would change",
+		Use:     "replay --new FILE",
+		Aliases: []string{"diff"},
+		Short:   "List recorded decisions that other policies would change",
 		Long: "The running server replays its recorded decisions: calls under capabilities, and requests for capabilities. It asks the\n" +
 			"policies of the other file, with the agents and resources of that file. It uses the groups, roles and attributes that\n" +
 			"each capability was issued for. Nothing changes. Decisions that the records cannot replay are counted separately.",
 		Args:    cobra.NoArgs,
-		Example: "  powerbox policy diff --new powerbox.next.yaml --since 168h\n  powerbox policy diff --new powerbox.next.yaml --exit-code",
+		Example: "  powerbox policy replay --new powerbox.next.yaml --since 168h\n  powerbox policy replay --new powerbox.next.yaml --exit-code",
 	}
 	output := cli.OutputFlag(cmd)
 	o := cli.AddOperatorFlags(cmd)
