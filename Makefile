@@ -35,7 +35,7 @@ help:
 	@echo "make dist      static binaries with checksums in dist/"
 
 check: vet lint format prose
-	go -C tools/house test .
+	go -C tools/house test -count=1 .
 
 vet:
 	@set -e; for dir in $(MODULES); do echo "vet $$dir"; (cd $$dir && go vet ./...); done

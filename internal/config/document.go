@@ -10,6 +10,8 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
+const tableHead = "| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n"
+
 const documentHead = `# Configuration
 
 One file, ` + "`powerbox.yaml`" + `, has all settings. This page and
@@ -35,8 +37,6 @@ A whole file, for one agent with two skills:
 ` + "```yaml" + `
 ` + documentExample + "```" + `
 
-| key | type | default | environment | meaning |
-| --- | --- | --- | --- | --- |
 `
 
 // documentExample loads as it stands.
@@ -64,17 +64,78 @@ resources:
 policies: [policies/*.cedar]
 `
 
-// Document returns docs/reference/configuration.md: the table of all settings.
+// ownSection is how many settings a nested section has before it gets a heading of its own.
+const ownSection = 12
+
+// Document returns docs/reference/configuration.md: the tables of all settings, one for
+// every member of the file and for every large section in it.
 func Document() []byte {
 	var b strings.Builder
 	b.WriteString(documentHead)
-	writeRows(&b, describe(), true)
+	top, parts := partsOf(describe())
+	headed := map[string]bool{}
+	for _, p := range parts {
+		headed[p.head.key] = true
+	}
+	b.WriteString("## Top level\n\n" + tableHead)
+	writeRows(&b, top, true, headed)
+	for _, p := range parts {
+		fmt.Fprintf(&b, "\n%s `%s`\n\n%s\n\n%s", p.level, p.head.key, p.head.doc, tableHead)
+		writeRows(&b, p.rows, true, headed)
+	}
 	return []byte(b.String())
 }
 
+// part is a section with its settings.
+type part struct {
+	head  row
+	level string
+	rows  []row
+}
+
+// partsOf puts every setting into the innermost section that has a heading. Sections at
+// the top level have one, and large ones below. The first part is the top level itself.
+func partsOf(rows []row) (top []row, parts []part) {
+	within := func(key, section string) bool {
+		rest, ok := strings.CutPrefix(key, section)
+		return ok && rest != "" && (rest[0] == '.' || rest[0] == '[')
+	}
+	counts := map[string]int{}
+	for _, r := range rows {
+		for _, s := range rows {
+			if within(r.key, s.key) {
+				counts[s.key]++
+			}
+		}
+	}
+	at := map[string]int{}
+	for _, r := range rows {
+		inner := ""
+		for section := range at {
+			if within(r.key, section) && len(section) > len(inner) {
+				inner = section
+			}
+		}
+		if inner == "" {
+			top = append(top, r)
+		} else {
+			parts[at[inner]].rows = append(parts[at[inner]].rows, r)
+		}
+		if n := counts[r.key]; n > 0 && !strings.ContainsAny(r.key, ".[") || n >= ownSection {
+			level := "##"
+			if inner != "" {
+				level = "###"
+			}
+			at[r.key] = len(parts)
+			parts = append(parts, part{head: r, level: level})
+		}
+	}
+	return top, parts
+}
+
 // writeRows writes the rows of a table of settings, with or without their
-// variables.
-func writeRows(b *strings.Builder, rows []row, variables bool) {
+// variables. Keys that have a heading lead to it.
+func writeRows(b *strings.Builder, rows []row, variables bool, headed map[string]bool) {
 	for _, r := range rows {
 		def, env := "", ""
 		if r.required {
@@ -96,7 +157,11 @@ func writeRows(b *strings.Builder, rows []row, variables bool) {
 		if variables {
 			def += " | " + env
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", r.key, typeName(r.of), def, meaning)
+		key := "`" + r.key + "`"
+		if headed[r.key] {
+			key = "[" + key + "](#" + strings.NewReplacer("[", "", "]", "", ".", "").Replace(strings.ToLower(r.key)) + ")"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", key, typeName(r.of), def, meaning)
 	}
 }
 

@@ -40,6 +40,6 @@ func loadFile(path string, read func(string) ([]byte, error), c file) error {
 func table(of reflect.Type) []byte {
 	var b strings.Builder
 	b.WriteString("| key | type | default | meaning |\n| --- | --- | --- | --- |\n")
-	writeRows(&b, describeStruct(of, "", false), false)
+	writeRows(&b, describeStruct(of, "", false), false, nil)
 	return []byte(b.String())
 }
