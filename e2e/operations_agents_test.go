@@ -158,3 +158,33 @@ func TestOperatorsSwitchTheMode(t *testing.T) {
 		t.Errorf("an unknown mode: HTTP %d; want 400", status)
 	}
 }
+
+// TestOperatorsAtANumericAddress can take authority away with a fresh login, and give none:
+// browsers make no passkeys there.
+func TestOperatorsAtANumericAddress(t *testing.T) {
+	w := start(t, options{dev: reviewers, extra: "approvals: {operators: [\"user:carol\"]}\n"})
+	carol := w.atPage("carol")
+	reason := url.Values{"reason": {"odd calls"}}
+	if status, page := carol.post("/admin/agents/documents/freeze", reason); status != http.StatusOK {
+		t.Errorf("a freeze: HTTP %d %s", status, page)
+	}
+	if r := w.lastEvent("operator.freeze"); r.Powerbox.Requester != "user:carol" {
+		t.Errorf("the freeze is on record for %q; want user:carol", r.Powerbox.Requester)
+	}
+	for path, form := range map[string]url.Values{"/admin/agents/documents/thaw": reason, "/admin/agents/documents/mode": {"to": {"observe"}, "mode": {"observe"}}} {
+		if status, page := carol.post(path, form); status != http.StatusForbidden || !strings.Contains(page, "takes a passkey") {
+			t.Errorf("%s: HTTP %d %s; want 403 with the reason", path, status, page)
+		}
+	}
+	for _, path := range []string{"/admin/agents/documents/thaw", "/admin/agents/documents/mode?to=observe"} {
+		if status, page := carol.get(path); status != http.StatusOK || !strings.Contains(page, "takes a passkey") || strings.Contains(page, `class="confirm"`) {
+			t.Errorf("%s: HTTP %d; want the reason and no form\n%s", path, status, page)
+		}
+	}
+	var frozen []struct {
+		Target string `json:"target"`
+	}
+	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/freezes", nil), &frozen); err != nil || len(frozen) != 1 {
+		t.Errorf("frozen: %v %v; want the one agent still", frozen, err)
+	}
+}

@@ -34,7 +34,7 @@ func (k *Console) operatorPages(mux *http.ServeMux) {
 	}
 	for _, route := range k.config.Operations.Routes() {
 		page := func(v *visit) error { return k.operate(v, route) }
-		if route.Change {
+		if route.Effect != operations.Reads {
 			page = func(v *visit) error { return k.change(v, route) }
 			mux.HandleFunc(route.Pattern+"/challenge", func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, k.changeChallenge) })
 		}
@@ -76,7 +76,7 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 }
 
 // change makes a change that the person's passkey has signed: the form, and nothing else.
-// At a host that can have no passkeys a fresh login has to do.
+// At a host that can have no passkeys, a fresh login has to do for what takes something away.
 func (k *Console) change(v *visit, route operations.Route) error {
 	who, err := k.operating(v)
 	if err != nil {
@@ -88,6 +88,8 @@ func (k *Console) change(v *visit, route operations.Route) error {
 		return err
 	case k.passkeys != nil:
 		_, err = k.signed(v, who, "change", form)
+	case route.Effect == operations.Gives:
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "this gives authority back and takes a passkey, which browsers do not make at a numeric address; open the console by a host name, or use the command line")
 	case !k.fresh(v):
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(k.config.Fresh))
 	}

@@ -71,10 +71,21 @@ type Answer struct {
 type Route struct {
 	Pattern string // as for [http.ServeMux]
 	Serve   func(*Visit) (Answer, error)
-	// Change says that the route changes something. A passkey signs its form, whose
+	// Effect says what the route does. A passkey signs the form of a change, whose
 	// challenge is at the same path with /challenge behind it.
-	Change bool
+	Effect Effect
 }
+
+// Effect is what a route does.
+type Effect int
+
+// The effects. At a host that can have no passkeys, a fresh login is enough to take
+// something away; nothing is given there. An agent may drive the browser of an operator.
+const (
+	Reads Effect = iota
+	TakesAway
+	Gives
+)
 
 // Link is an entry of the menu.
 type Link struct{ Path, Text string }
@@ -113,16 +124,16 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/agents", Serve: p.agents},
 		{Pattern: "GET " + Path + "/agents/{id}", Serve: p.agent},
 		{Pattern: "GET " + Path + "/agents/{id}/freeze", Serve: p.previewStop(false)},
-		{Pattern: "POST " + Path + "/agents/{id}/freeze", Serve: p.stop("/v1/freezes"), Change: true},
+		{Pattern: "POST " + Path + "/agents/{id}/freeze", Serve: p.stop("/v1/freezes"), Effect: TakesAway},
 		{Pattern: "GET " + Path + "/agents/{id}/thaw", Serve: p.previewStop(true)},
-		{Pattern: "POST " + Path + "/agents/{id}/thaw", Serve: p.stop("/v1/thaws"), Change: true},
+		{Pattern: "POST " + Path + "/agents/{id}/thaw", Serve: p.stop("/v1/thaws"), Effect: Gives},
 		{Pattern: "GET " + Path + "/agents/{id}/mode", Serve: p.previewMode},
-		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Change: true},
+		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Effect: Gives},
 		{Pattern: "GET " + Path + "/capabilities", Serve: p.capabilities},
 		{Pattern: "GET " + Path + "/capabilities/{id}", Serve: p.capability},
 		{Pattern: "GET " + Path + "/graph", Serve: p.graph},
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
-		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Change: true},
+		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Effect: TakesAway},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
 	}, p.evidenceRoutes()...)
 }
