@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/pb33f/libopenapi"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
@@ -15,7 +17,28 @@ func TestV1AnswersAsDescribed(t *testing.T) {
 	w := directory(t)
 	w.operator(http.MethodPost, "/v1/freezes", map[string]any{"target": "agent:mail", "reason": "answers strangely"})
 	read := func(path string) []byte { return w.operator(http.MethodGet, path, map[string]any{}) }
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(read("/v1/openapi.json"))))
+	raw := read("/v1/openapi.json")
+	parsed, err := libopenapi.NewDocument(raw)
+	if err != nil {
+		t.Fatalf("the OpenAPI document: %v", err)
+	}
+	model, err := parsed.BuildV3Model()
+	if err != nil {
+		t.Fatalf("the OpenAPI document: %v", err)
+	}
+	named := map[string]bool{}
+	for path, item := range model.Model.Paths.PathItems.FromOldest() {
+		for method, op := range item.GetOperations().FromOldest() {
+			if op.Summary == "" || named[op.OperationId] || op.Responses.Codes.GetOrZero("200") == nil {
+				t.Errorf("%s %s has no summary, no answer, or the id of another operation: %q", method, path, op.OperationId)
+			}
+			named[op.OperationId] = true
+		}
+	}
+	if len(named) < 43 {
+		t.Errorf("%d operations are described; want at least 43", len(named))
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
