@@ -74,7 +74,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 			Client: &http.Client{Transport: outbound.New(outbound.Configured()).Transport(), Timeout: backendTime}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
 		}
 	}
-	if i.loginByPasskey(a.Dev) {
+	if i.loginByPasskey(a.Dev) && i.expectsPeople(agent) {
 		if err := i.firstPasskey(ctx, p, agent, &c); err != nil {
 			return err
 		}
@@ -87,6 +87,12 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 		mux.Handle(path, i.inTime(k.Late, k))
 	}
 	return nil
+}
+
+// expectsPeople reports whether the configuration has anything for people to do. Otherwise
+// no URL is printed by which a reader of the server's output would become one.
+func (i *Instance) expectsPeople(agent config.Agent) bool {
+	return i.desk != nil || len(agent.AgentAuth.Capabilities) > 0 || len(i.Config.Approvals.Operators) > 0
 }
 
 // firstPasskey makes the URL at which the first administrator registers a

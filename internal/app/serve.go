@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -44,7 +45,7 @@ func Serve(ctx context.Context, a Assembly) error {
 		log.WarnContext(ctx, "an operator set another mode than the configuration has; it stays in force until 'powerbox mode AGENT configured'",
 			slog.String("agent", agent), slog.String("mode", modes[0]), slog.String("configured", modes[1]))
 	}
-	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.Int("agents", len(c.Agents)))
+	log.InfoContext(ctx, "serving", slog.String("listen", listener.Addr().String()), slog.String("url", c.Issuer.URL), slog.String("console", strings.TrimRight(c.Issuer.URL, "/")+"/"), slog.Int("agents", len(c.Agents)))
 	fmt.Fprint(a.Notes, i.invitation)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
