@@ -45,7 +45,7 @@ func (i *Instance) directory(a Assembly, administrator func(string) bool) (*cons
 }
 
 // operates reports whether approvals.operators names a person. In experiments that name
-// nobody, built-in users operate: anyone at this machine can log in as each of them.
+// no operator, built-in users operate: anyone at this machine can log in as each of them.
 func (i *Instance) operates(a Assembly, who provider.Person) bool {
 	names := func(o string) bool {
 		group, ofGroup := strings.CutPrefix(o, "group:")
