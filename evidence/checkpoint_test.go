@@ -36,6 +36,19 @@ func TestEXT35_ACheckpointIsTheOneOfC2SP(t *testing.T) {
 	}
 }
 
+// TestEXT35_ACheckpointIsReadAsAClaim reads a checkpoint without its signatures.
+func TestEXT35_ACheckpointIsReadAsAClaim(t *testing.T) {
+	l := newTestLog(t).fill(5, 1)
+	read, err := ReadCheckpoint([]byte(strings.Replace(string(l.signed()), "\u2014 "+testOrigin, "\u2014 other.example", 1)))
+	must(t, err)
+	if diff := cmp.Diff(l.checkpoint(), read); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := ReadCheckpoint([]byte(testOrigin + "\nfive\n")); err == nil {
+		t.Error("a size that is no number is read")
+	}
+}
+
 func TestEXT35_AWitnessMayCosignAndNeedNotBeKnown(t *testing.T) {
 	l := newTestLog(t).fill(1, 1)
 	witness, witnessKey, err := NewLogSigner("witness.example", ed25519Key(5))
