@@ -253,7 +253,7 @@ func (f *field) agentAuthRows(ctx context.Context) error {
 	return nil
 }
 
-// ourAccounts is powerbox serve in front of its own service.
+// ourAccounts is powerbox serve with its service behind it.
 func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accounts, error) {
 	binary, err := t.build(ctx, "..", "powerbox", "./cmd/powerbox")
 	if err != nil {
@@ -292,7 +292,7 @@ func (t *town) service(ctx context.Context) (address string, err error) {
 }
 
 // betterAccounts is better-auth's server, with what npm installs for it kept between
-// runs, in front of its own service where it has one.
+// runs, with its service behind it, if there is one.
 func (t *town) betterAccounts(ctx context.Context, name string, service bool) (*accounts, error) {
 	program, err := installBetter(ctx)
 	if err != nil {

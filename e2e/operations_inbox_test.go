@@ -12,7 +12,7 @@ import (
 )
 
 // TestInboxDeniesSeveralAtOnce denies two requests and one that has ended, without
-// script: each has an answer of its own, and the page says what became of them.
+// script: each is answered singly, and the page tells the result.
 func TestInboxDeniesSeveralAtOnce(t *testing.T) {
 	b := payBank(t)
 	alice := b.visitor("alice")

@@ -88,7 +88,7 @@ func (q Query) Values() url.Values {
 	return v
 }
 
-// codeAmong is a code where one of the reasons has it, "" otherwise.
+// codeAmong returns code if it is the code of one of the reasons, and "" otherwise.
 func codeAmong(reasons []evidence.Reason, code string) string {
 	if slices.ContainsFunc(reasons, func(r evidence.Reason) bool { return r.Code == code }) {
 		return code

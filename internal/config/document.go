@@ -64,7 +64,7 @@ resources:
 policies: [policies/*.cedar]
 `
 
-// ownSection is how many settings a nested section has before it gets a heading of its own.
+// ownSection is how many settings a nested section has before it gets its own heading.
 const ownSection = 12
 
 // Document returns docs/reference/configuration.md: the tables of all settings, one for

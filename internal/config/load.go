@@ -319,7 +319,7 @@ var otherVariables = []string{
 // called powerbox, or begins so, gives every pod of its namespace some of these.
 var serviceLink = regexp.MustCompile(`^POWERBOX_(?:[A-Z0-9_]+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)$`)
 
-// otherVariable reports whether a POWERBOX_... variable has a use of its own.
+// otherVariable reports whether a POWERBOX_... variable is for something else than the configuration.
 func otherVariable(name, value string) bool {
 	switch {
 	case slices.Contains(otherVariables, name), serviceLink.MatchString(name):

@@ -111,7 +111,7 @@ func Pause(ctx context.Context) (resume func()) {
 	return c.resume
 }
 
-// timedBody stops the time while the client sends: a slow client has a limit of its own.
+// timedBody stops the time while the client sends: slow clients have another limit.
 type timedBody struct {
 	io.ReadCloser
 	countdown *countdown

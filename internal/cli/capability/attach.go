@@ -154,7 +154,7 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 	return serve.RunAll(ctx, fronts)
 }
 
-// agentsHere names the agents of the server's configuration, where this machine has it.
+// agentsHere names the agents of the server's configuration, if the file is on this machine.
 func agentsHere(p *cli.Program, c *config.Attach, name string) string {
 	at := slices.IndexFunc(c.Agents, func(a config.AttachAgent) bool { return a.Name == name })
 	own, err := p.LoadConfig(cli.DefaultConfig)

@@ -149,7 +149,7 @@ func members(q issuer.RecordQuery, r evidence.Record) []member {
 	}
 }
 
-// codeAmong is a code where one of the reasons has it, "" otherwise.
+// codeAmong returns code if it is the code of one of the reasons, and "" otherwise.
 func codeAmong(reasons []evidence.Reason, code string) string {
 	if slices.ContainsFunc(reasons, func(r evidence.Reason) bool { return r.Code == code }) {
 		return code

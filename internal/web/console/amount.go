@@ -11,7 +11,7 @@ import (
 )
 
 // currencyKeyword of a number in a capability's schema says that it is money: it has the
-// currency's code, or the name of the property that has it.
+// currency's code, or the name of the property with the code.
 const currencyKeyword = "x-currency"
 
 var (

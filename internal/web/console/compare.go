@@ -60,8 +60,8 @@ var pageWords = []string{
 	"known computer", "new computer", "approved before", "approved by", "verified", "only reads", "this server", "changes something", "signed by", "at most", "trusted", "no risk", "powerbox",
 }
 
-// imitates warns of an agent's words that read like the server's, or that are so long that
-// they push down what decides; "" for none.
+// imitates warns of an agent's words that read like the server's, or whose length
+// pushes down the limits and the recipient; "" for none.
 func imitates(texts ...string) string {
 	for _, t := range texts {
 		folded := strings.ToLower(agentauth.Plain(t, 4*maxTheirsText*maxTheirs))

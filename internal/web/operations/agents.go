@@ -199,7 +199,7 @@ func (a API) capabilities(ctx context.Context, query url.Values, limit int) ([]a
 	if err != nil {
 		return nil, "", err
 	}
-	return found, header.Get(nextHeader), nil
+	return found, header.Get(api.NextHeader), nil
 }
 
 // denials are the last denied calls at an agent.

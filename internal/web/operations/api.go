@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 // API is the operators' interface for one person, in this process. It is the
@@ -107,9 +108,6 @@ func (a API) call(ctx context.Context, method, path string, in, out any) (http.H
 	return said.header, nil
 }
 
-// nextHeader has the id that the next page of records begins before.
-const nextHeader = "Powerbox-Next"
-
 // sourcePage is how many records a page asks for at a time.
 const sourcePage = 500
 
@@ -127,7 +125,7 @@ func (a API) Records(ctx context.Context, query url.Values) ([]evidence.Sealed, 
 			return nil, "", fmt.Errorf("operations: a record: %w", err)
 		}
 	}
-	return out, header.Get(nextHeader), nil
+	return out, header.Get(api.NextHeader), nil
 }
 
 // Each implements [audit.Source].

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -88,7 +89,7 @@ func pagesOver(t *testing.T, n int, fails bool) *Visit {
 			out = append(out, sealed.Bytes())
 		}
 		if before+limit < n {
-			w.Header().Set(nextHeader, fmt.Sprint(before+limit))
+			w.Header().Set(api.NextHeader, fmt.Sprint(before+limit))
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	})
@@ -173,7 +174,7 @@ func TestPagesOfASearch(t *testing.T) {
 					return
 				}
 				if c.of > c.records {
-					w.Header().Set(nextHeader, "rec_next")
+					w.Header().Set(api.NextHeader, "rec_next")
 				}
 				records.ServeHTTP(w, r)
 			})}
