@@ -17,6 +17,17 @@ import (
 // the pages.
 func linkTown(t *testing.T, conf string) (*pagesBank, *browser, *visitor) {
 	t.Helper()
+	b, reader := administered(t, conf)
+	w := openBrowser(t)
+	w.authenticator()
+	w.loggedIn(reader)
+	w.passkey(b.url)
+	return b, w, reader
+}
+
+// administered is linkTown without a browser: its administrator has no passkey.
+func administered(t *testing.T, conf string) (*pagesBank, *visitor) {
+	t.Helper()
 	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:admin\"]\n      modes: [delegated, autonomous]\n      autonomous_hosts: any",
 		"        - {name: pay, description: Pay any bill, sensitivity: write, default: true, constraints: {amount: {max: 50}}}\n"+
 			"        - {name: look, description: Look around, sensitivity: read, default: true, autonomous: true}\n"+conf)
@@ -29,11 +40,7 @@ func linkTown(t *testing.T, conf string) (*pagesBank, *browser, *visitor) {
 	if status, text := reader.post("/first", url.Values{"secret": {strings.TrimPrefix(link[strings.Index(link, "?"):], "?secret=")}}); status != http.StatusSeeOther {
 		t.Fatalf("the first administrator: HTTP %d %s", status, text)
 	}
-	w := openBrowser(t)
-	w.authenticator()
-	w.loggedIn(reader)
-	w.passkey(b.url)
-	return b, w, reader
+	return b, reader
 }
 
 // loggedIn gives the browser the login of a visitor.
@@ -285,7 +292,7 @@ func TestAAPU4_WhoMayLink(t *testing.T) {
 // TestAAPU4_ALinkTakesAFreshLogin waits until the administrator's login is old: looking
 // continues, and linking does not (AAP-A6).
 func TestAAPU4_ALinkTakesAFreshLogin(t *testing.T) {
-	b, _, reader := linkTown(t, "approvals: {fresh: 1s}\n")
+	b, reader := administered(t, "approvals: {fresh: 1s}\n")
 	host := b.host()
 	at := "/hosts/" + host.register(map[string]any{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}}).hostID() + "/link"
 	seen := ""

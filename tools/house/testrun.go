@@ -33,19 +33,21 @@ func (h house) test(ctx context.Context) error {
 	lines := make([]string, 0, len(mods))
 	passed := make(map[string]bool)
 	for _, m := range mods {
-		t, err := h.testModule(ctx, m, passed)
+		tallies := []tally{{}}
+		var err error
+		if m.dir == endToEnd {
+			tallies, err = h.testEndToEnd(ctx, m, passed)
+		} else {
+			tallies[0], err = h.testModule(ctx, m, passed)
+		}
 		if err != nil {
 			return err
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", m.path, t))
-		total = total.and(t)
+		for n, t := range tallies {
+			lines = append(lines, fmt.Sprintf("%s%s: %s", m.path, []string{"", " on PostgreSQL"}[n], t))
+			total = total.and(t)
+		}
 	}
-	onPostgres, err := h.testOnPostgres(ctx)
-	if err != nil {
-		return err
-	}
-	lines = append(lines, fmt.Sprintf("%s on PostgreSQL: %s", endToEnd, onPostgres))
-	total = total.and(onPostgres)
 	_, rows, err := readConformance(h.root)
 	if err != nil {
 		return err
@@ -59,18 +61,6 @@ func (h house) test(ctx context.Context) error {
 		return errFailed
 	}
 	return nil
-}
-
-// endToEnd is the folder and module with the tests of the program that is built and
-// run, which pass on both stores: with the modules on SQLite, and then on PostgreSQL.
-const endToEnd = "e2e"
-
-func (h house) testOnPostgres(ctx context.Context) (tally, error) {
-	rec, failure, err := h.run(ctx, endToEnd, ".", "E2E_STORE=postgres")
-	if err != nil {
-		return tally{}, err
-	}
-	return rec.counted(failure), nil
 }
 
 // run runs tests of a module and follows them. What go test says of its end is failure.
@@ -115,13 +105,17 @@ func (h house) testModule(ctx context.Context, m module, passed map[string]bool)
 	if err != nil {
 		return tally{}, err
 	}
-	t := rec.counted(failure)
-	for key, action := range rec.results {
+	rec.addPassed(m, passed)
+	return rec.counted(failure), nil
+}
+
+// addPassed adds what passed to passed, as folder:TestName.
+func (r *recorder) addPassed(m module, passed map[string]bool) {
+	for key, action := range r.results {
 		if action == "pass" && key.test != "" {
 			passed[m.folder(key.pkg)+":"+key.test] = true
 		}
 	}
-	return t, nil
 }
 
 // unproven lists the tests that rows name and that did not pass.
