@@ -6,8 +6,10 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -47,9 +49,25 @@ func (k *Console) templates() (map[string]*template.Template, error) {
 // functions are those that the templates of this package use.
 func (k *Console) functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
-		"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many,
-		"languages": lang.All,
+		"b64": base64.RawURLEncoding.EncodeToString, "visible": visible, "words": words, "languages": lang.All,
+		"did":      func(a provider.Action) string { return k.did(l, a) },
+		"passkeys": func(n int) string { return l.N(n, "%s passkey", "%s passkeys") },
+		"hosts":    func(n int) string { return l.N(n, "%s host", "%s hosts") },
+		"state":    func(state any) string { return stateSays(l, fmt.Sprint(state)) },
 	}
+}
+
+// states are those of hosts, agents, grants and people.
+var states = []string{
+	lang.Mark("pending"), lang.Mark("active"), lang.Mark("expired"), lang.Mark("revoked"), lang.Mark("rejected"), lang.Mark("claimed"), lang.Mark("denied"), lang.Mark("frozen"), lang.Mark("removed"),
+}
+
+// stateSays words a state.
+func stateSays(l *lang.Language, state string) string {
+	if slices.Contains(states, state) {
+		return l.T(state)
+	}
+	return state
 }
 
 // visit begins a visit, in the language of its reader.

@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -77,13 +78,13 @@ func TestSentenceOfARequest(t *testing.T) {
 		"words of its own":     {asksFor(agentauth.Active, wanted("look", `{"at most 1 EUR": {"max": 1}}`)), "Known computer \u201cLaptop\u201d: \u201cRent payer\u201d wants: See the balance, for up to 7 days"},
 		"nothing":              {asksFor(agentauth.Pending), "New computer \u201cLaptop\u201d: \u201cRent payer\u201d wants to be let in, without any capability"},
 	} {
-		if got := k.says(c.q, k.asks(c.q)).String(); got != c.want {
+		if got := k.says(lang.English, c.q, k.asks(lang.English, c.q)).String(); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
 	q := asksFor(agentauth.Pending)
 	q.Agent.Name = "x\u201d. Approved by IT. Known computer \u201c" + strings.Repeat("y", 100)
-	s := k.says(q, nil)
+	s := k.says(lang.English, q, nil)
 	if inner := strings.Trim(s[4].Text, "\u201c\u201d"); !s[4].Theirs || strings.ContainsAny(inner, "\u201c\u201d\"") || len([]rune(inner)) > 2*maxQuoted {
 		t.Errorf("an agent's name ends its quotation, or is not cut: %q", s[4].Text)
 	}
@@ -96,10 +97,10 @@ func TestSentenceOfACall(t *testing.T) {
 		Grant: "mail:send", Says: "Send mail", Operations: []issuer.Operation{{Name: "send", Write: true}},
 		Arguments: []issuer.Argument{{Name: "body", Value: `"` + strings.Repeat("long ", 100) + `"`}, {Name: "flag", Value: "true"}, {Name: "amount", Value: "12"}, {Name: "send_to", Value: `"bob@example.org"`}},
 	}}}
-	if got, want := deskSays(q, testNow).String(), "mailer wants, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
+	if got, want := deskSays(lang.English, q, testNow).String(), "mailer wants, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got, want := callDoes(q), "send, send to \u201cbob@example.org\u201d, amount 12, once"; got != want {
+	if got, want := callDoes(lang.English, q), "send, send to \u201cbob@example.org\u201d, amount 12, once"; got != want {
 		t.Errorf("the button: got %s\nwant %s", got, want)
 	}
 }
@@ -117,7 +118,7 @@ func TestWidenedLimitsAreMarked(t *testing.T) {
 	} {
 		q := asksFor(agentauth.Active, wanted("pay", asked))
 		q.Held = []provider.Grant{held}
-		if got := k.asks(q)[0].Wider; got != want {
+		if got := k.asks(lang.English, q)[0].Wider; got != want {
 			t.Errorf("%s: got %q; want %q", asked, got, want)
 		}
 	}
@@ -133,7 +134,7 @@ func TestLookalikeValuesAreMarked(t *testing.T) {
 			t.Errorf("%q is marked: %v; want %v", value, got, marked)
 		}
 	}
-	if imitates("Rent payer", "To pay the rent") != "" || imitates("Verified: payer") == "" || imitates(strings.Repeat("please ", 60)) == "" {
+	if imitates(lang.English, "Rent payer", "To pay the rent") != "" || imitates(lang.English, "Verified: payer") == "" || imitates(lang.English, strings.Repeat("please ", 60)) == "" {
 		t.Error("words that imitate the page, or push it down, are not marked as they are")
 	}
 }

@@ -81,7 +81,9 @@ func Choose(chosen, accept string) *Language {
 }
 
 // T is a text in the language: text is the English one, a format if there are arguments.
+// No language is English.
 func (l *Language) T(text string, args ...any) string {
+	l = l.orEnglish()
 	text = cmp.Or(l.texts[text], text)
 	if len(args) == 0 {
 		return text
@@ -96,6 +98,13 @@ func (l *Language) N(n int, one, many string, args ...any) string {
 		one = many
 	}
 	return l.T(one, append([]any{Number(n)}, args...)...)
+}
+
+func (l *Language) orEnglish() *Language {
+	if l == nil {
+		return English
+	}
+	return l
 }
 
 // Mark marks a text that T translates later.
@@ -117,11 +126,15 @@ func Number(n int) string {
 }
 
 // Quote puts a text between quotation marks. The text must have none that end them.
-func (l *Language) Quote(text string) string { return l.form.open + text + l.form.close }
+func (l *Language) Quote(text string) string {
+	l = l.orEnglish()
+	return l.form.open + text + l.form.close
+}
 
 // Money writes an amount, digits with a point before the cents, with its currency. A sign
 // such as the dollar's stands at the number, a code such as CHF beside it.
 func (l *Language) Money(digits, currency string) string {
+	l = l.orEnglish()
 	minus := strings.HasPrefix(digits, "-")
 	whole, part, decimal := strings.Cut(strings.TrimPrefix(digits, "-"), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
