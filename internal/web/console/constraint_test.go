@@ -72,7 +72,7 @@ func TestATK65_AgentsWordsAreNoLimits(t *testing.T) {
 			t.Errorf("ATK-65 %q ends its quotation", one)
 		}
 	}
-	if words := inWords(g, c); !strings.HasPrefix(words, "with any values; and in the agent's own words") {
+	if words := inWords(lang.English, g, c); !strings.HasPrefix(words, "with any values; and in the agent's own words") {
 		t.Errorf("ATK-65 what is held is said to be %q", words)
 	}
 	shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: "amount", Constraint: powerbox.Wildcard{}})

@@ -130,7 +130,7 @@ func TestLookalikeValuesAreMarked(t *testing.T) {
 	for value, marked := range map[string]bool{
 		"bob@example.org": false, "b0b@example.org": true, "b\u043eb@example.org": true, "bob@exarnple.org": true, "acc_l23": true, "acc_124": false, "carol@example.org": false, "": false,
 	} {
-		if got := have.resembles([]string{value}) != ""; got != marked {
+		if got := have.resembles(lang.English, []string{value}) != ""; got != marked {
 			t.Errorf("%q is marked: %v; want %v", value, got, marked)
 		}
 	}
@@ -167,7 +167,7 @@ func TestInboxFilters(t *testing.T) {
 		{filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
 	} {
 		page := inboxPage{Filter: c.filter}
-		page.fill(append(k.groups(qs), rows{}, rows{}))
+		page.fill(append(k.groups(lang.English, qs), rows{}, rows{}))
 		shown := 0
 		for _, g := range page.Groups {
 			shown += len(g.Rows)
@@ -193,7 +193,7 @@ func TestTimeLeftIsReadWithoutScript(t *testing.T) {
 		t.Errorf("got %s; want %s", got, want)
 	}
 	for d, want := range map[time.Duration]string{7 * 24 * time.Hour: "7 days", 7*24*time.Hour - time.Second: "7 days", 90 * time.Minute: "90 minutes", 25 * time.Hour: "25 hours", time.Second: "1 minute"} {
-		if got := upTo(d); got != want {
+		if got := upTo(lang.English, d); got != want {
 			t.Errorf("%s is up to %s; want %s", d, got, want)
 		}
 	}
