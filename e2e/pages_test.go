@@ -49,10 +49,7 @@ func allPages(t *testing.T) (*town, *pagesBank, map[string][]string) {
           sensitivity: write
           input: {type: object, properties: {amount: {type: number, x-currency: currency}, currency: {enum: [EUR, USD]}, destination_account: {type: string, title: account}}}
 `,
-		extra: `approvals: {operators: ["user:carol"]}
-scopes:
-  documents: {mail: ["mail:send/send"]}
-`,
+		extra: "approvals: {operators: [\"user:carol\"]}\n",
 	})
 	bank := &pagesBank{t: t, url: w.url, log: &lockedBuffer{}, dir: w.dir}
 	host := bank.host()
@@ -84,7 +81,7 @@ scopes:
 		"/admin": {"/admin"}, "/admin/try": {"/admin/try"}, "/admin/policy": {"/admin/policy"}, "/admin/advisor": {"/admin/advisor?agent=documents"}, "/admin/settings": {"/admin/settings"},
 		"/admin/live": {"/admin/live"}, "/admin/agents": {"/admin/agents"}, "/admin/agents/{id}": {"/admin/agents/documents", "/admin/agents/mail"},
 		"/admin/agents/{id}/freeze": {"/admin/agents/documents/freeze"}, "/admin/agents/{id}/thaw": {"/admin/agents/mail/thaw"}, "/admin/agents/{id}/mode": {"/admin/agents/documents/mode?to=observe"},
-		"/admin/capabilities": {"/admin/capabilities"}, "/admin/capabilities/{id}": {"/admin/capabilities/" + held.ID}, "/admin/graph": {"/admin/graph?agent=documents&without=documents,mail"},
+		"/admin/capabilities": {"/admin/capabilities"}, "/admin/capabilities/{id}": {"/admin/capabilities/" + held.ID}, "/admin/graph": {"/admin/graph?agent=documents"},
 		"/admin/revoke": {"/admin/revoke?target=" + held.ID}, "/admin/revoke/{sequence}": {fmt.Sprintf("/admin/revoke/%d", made.Sequence)},
 		"/admin/evidence": {"/admin/evidence"}, "/admin/evidence/{id}": {"/admin/evidence/" + denied},
 	}
