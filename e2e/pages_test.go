@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -55,7 +56,8 @@ func allPages(t *testing.T) (*town, *pagesBank, map[string][]string) {
 	host := bank.host()
 	wants := map[string]any{"name": "Helper with a rather long name of its own", "host_name": "Laptop", "reason": "To pay what is due before the end of the month", "capabilities": []any{"check_balance", transfers(900, "")}}
 	known := host.register(wants)
-	bank.approve("carol", bank.approvalID("carol", known.code))
+	answered := bank.approvalID("carol", known.code)
+	bank.approve("carol", answered)
 	waiting := bank.host().register(wants)
 	alice := w.caller(aliceToken)
 	held := alice.reports()
@@ -73,7 +75,7 @@ func allPages(t *testing.T) (*town, *pagesBank, map[string][]string) {
 	hostID := hostIn(t, carol, "/hosts/")
 	denied := w.records("decision=DENY&limit=1")[0].ID
 	return w, bank, map[string][]string{
-		"/approve": {"/approve"}, "/approve/{id}": {"/approve/" + bank.approvalID("carol", waiting.code), "/approve/" + bank.approvalID("carol", known.code), "alice /approve/" + call.asked()},
+		"/approve": {"/approve"}, "/approve/{id}": {"/approve/" + bank.approvalID("carol", waiting.code), "/approve/" + answered, "alice /approve/" + call.asked()},
 		"/approved": {"/approved"}, "/login": {"/login?next=/approve"}, "/passkeys": {"/passkeys"}, "/first": {"/first?secret=none"}, "/activity": {"/activity"}, "/people": {"/people"},
 		"/hosts": {"/hosts"}, "/hosts/{host}/revoke": {"/hosts/" + hostID + "/revoke"}, "/hosts/{host}/link": {"/hosts/" + hostID + "/link"},
 		"/host-agents/{agent}/revoke": {"/host-agents/" + known.id + "/revoke"}, "/host-agents/{agent}/grants": {"/host-agents/" + known.id + "/grants?capability=transfer_money"},
@@ -171,9 +173,9 @@ func (b *browser) byKeys(name string) {
 		const first = document.querySelector("a.skip");
 		document.activeElement?.blur();
 		first.focus();
-		const jumps = [];
+		const jumps = [], onlyPlaced = ".graph, header, table, .decide"; // not in the flow of lines
 		all.forEach((e, i) => {
-			if (i === 0 || e.closest(".graph, header, table") || all[i-1].closest(".graph, header, table")) return;
+			if (i === 0 || e.closest(onlyPlaced) || all[i-1].closest(onlyPlaced)) return;
 			const was = all[i-1].getBoundingClientRect(), is = e.getBoundingClientRect();
 			if (is.bottom <= was.top && is.left < was.right && e.closest("main") && all[i-1].closest("main")) jumps.push(e.outerHTML.slice(0, 90));
 		});
@@ -197,7 +199,7 @@ func (b *browser) byKeys(name string) {
 	if missing != `{"missing":[],"unseen":[],"ordered":true}` {
 		b.t.Errorf("%s: by the Tab key alone: %s; want every control, in order, with a focus that can be seen", name, missing)
 	}
-	b.js(`document.querySelector("a.skip").focus(); 0`)
+	b.js(`(document.querySelector("a.skip").focus(), 0)`)
 	b.do(chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab))
 	if at := b.js(`[location.hash, document.activeElement === document.body || document.querySelector("main").contains(document.activeElement) || document.querySelector("footer")?.contains(document.activeElement) === true]`); at != `["#main",true]` {
 		b.t.Errorf("%s: after the link that skips the menu, the focus is at %s", name, at)
@@ -225,7 +227,8 @@ func (b *browser) scripting(on bool) {
 }
 
 // TestEveryPage opens every page of the console: by keys alone, without a complaint of the
-// browser, at every width, and without JavaScript. A route that the list lacks fails.
+// browser, at every width, without JavaScript, and in German. A route that the list lacks
+// fails. Then one person denies and another freezes by keys alone.
 func TestEveryPage(t *testing.T) {
 	w, _, at := allPages(t)
 	for _, route := range pages.Pages() {
@@ -252,6 +255,8 @@ func TestEveryPage(t *testing.T) {
 			b.opensWell(w.url, path, heard)
 		}
 	}
+	b.sized(1440)
+	b.denyAndFreeze(w.url, at["/admin/agents/{id}"][0])
 }
 
 // opensWell opens one page in dark colours with its scripts, and in light ones without any.
@@ -261,24 +266,37 @@ func (b *browser) opensWell(base, path string, heard *complaints) {
 	b.coloured("dark")
 	b.do(chromedp.Navigate(base + path))
 	b.settled()
-	title := b.js(`document.querySelector("h1")?.innerText`)
+	title := b.js(`document.querySelector("h1")?.innerText ?? ""`)
 	b.byKeys(path)
 	b.narrow(path, 1920, 390, 360)
 	if said := append(heard.take(), b.violations()...); len(said) > 0 {
 		b.t.Errorf("%s: the browser complains: %q", path, said)
 	}
-	b.sized(1440)
+	b.inGerman(true)
 	b.coloured("light")
 	b.scripting(false)
 	b.do(chromedp.Navigate(base + path))
-	plain := b.js(`document.querySelector("h1")?.innerText`)
-	shown := b.js(`document.querySelector("main")?.innerText.length > 40`)
+	german := b.js(`[document.documentElement.lang, document.querySelector("h1")?.innerText ?? "", document.querySelector("main")?.innerText.length > 40]`)
 	b.scripting(true)
-	if plain != title || plain == "null" || shown != "true" {
-		b.t.Errorf("%s: without JavaScript its heading is %s, with it %s, and it has content: %s", path, plain, title, shown)
+	b.inGerman(false)
+	if !strings.HasPrefix(german, `["de","`) || strings.HasPrefix(german, `["de",""`) || !strings.HasSuffix(german, "true]") || title == `""` {
+		b.t.Errorf("%s: without JavaScript and in German its language, heading and content are %s; in English its heading is %s", path, german, title)
 	}
+	b.narrow(path+" in German", 390, 360)
 	if said := append(heard.take(), b.violations()...); len(said) > 0 {
 		b.t.Errorf("%s: without JavaScript the browser complains: %q", path, said)
+	}
+}
+
+// inGerman has the browser prefer German.
+func (b *browser) inGerman(on bool) {
+	b.t.Helper()
+	headers := network.Headers{}
+	if on {
+		headers["Accept-Language"] = "de-AT,de;q=0.9,en;q=0.5"
+	}
+	if _, err := chromedp.Call(b.ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: headers}); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -291,20 +309,16 @@ func (b *browser) violations() (all []string) {
 	return all
 }
 
-// TestKeysAloneDenyAndFreeze has an approver deny a request and an operator freeze an agent,
-// without a mouse.
-func TestKeysAloneDenyAndFreeze(t *testing.T) {
-	w, _, at := allPages(t)
-	b := openBrowser(t)
-	b.authenticator()
-	b.login(w.url, "alice", "/approve")
+// denyAndFreeze has an approver deny a call and an operator freeze an agent, without a mouse.
+func (b *browser) denyAndFreeze(base, agent string) {
+	b.t.Helper()
+	b.login(base, "alice", "/approve")
 	b.do(chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitReady(chromedp.CSS("button.deny:focus")))
 	b.js(`document.documentElement.dataset.old = "1"; 0`)
 	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitReady(chromedp.CSS("html:not([data-old]) #did-title")))
 	b.says("the denied call", "Denied")
-	b.login(w.url, "carol", "/admin")
-	b.passkey(w.url)
-	b.do(chromedp.Navigate(w.url + at["/admin/agents/{id}"][0]))
+	b.login(base, "carol", "/admin")
+	b.do(chromedp.Navigate(base + agent))
 	b.tabTo(`a[href$="/freeze"]`)
 	b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitReady(chromedp.CSS("#reason")))
 	b.tabTo("#reason")

@@ -278,7 +278,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 		return provider.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	form := v.r.PostForm
-	answer := provider.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	answer := provider.Answer{Seen: form.Get("seen"), Reason: form.Get("reason"), Language: languageOf(form)}
 	switch form.Get("answer") {
 	case "deny":
 		answer.Deny = true

@@ -217,7 +217,7 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 		return approval.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	form := v.r.PostForm
-	a := approval.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	a := approval.Answer{Seen: form.Get("seen"), Reason: form.Get("reason"), Language: languageOf(form)}
 	switch form.Get("answer") {
 	case "deny":
 		return a, nil

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -92,6 +93,14 @@ func (k *Console) setLanguage(v *visit) error {
 	}
 	k.setCookie(v.w, languageCookie, l.Tag, languageTime)
 	return v.see(ours(v.r.URL.Query().Get("back")))
+}
+
+// languageOf is the language of the page that a form was on, "" for one that names none of ours.
+func languageOf(form url.Values) string {
+	if l, ok := lang.Named(form.Get("language")); ok {
+		return l.Tag
+	}
+	return ""
 }
 
 // texts serves the texts of scripts in a language.
