@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -64,6 +65,7 @@ type glance struct {
 	sentence   []string
 	who        string
 	warning    string // of an attack
+	deny       string // the button that denies; Deny where empty
 }
 
 // seen checks that the first screen of a request has what decides.
@@ -74,7 +76,7 @@ func (b *browser) seen(g glance, width, height int64) {
 	}
 	b.do(chromedp.Navigate(g.page), chromedp.WaitReady(chromedp.CSS("button.deny:focus")))
 	b.fits("glance-" + strings.ReplaceAll(g.name, " ", "-") + "-" + strconv.FormatInt(width, 10))
-	for selector, texts := range map[string][]string{"h1": g.sentence, ".who-asks dd": {g.who}, ".odd": {g.warning}, "button.deny": {"Deny"}} {
+	for selector, texts := range map[string][]string{"h1": g.sentence, ".who-asks dd": {g.who}, ".odd": {g.warning}, "button.deny": {cmp.Or(g.deny, "Deny")}} {
 		for _, text := range texts {
 			if text == "" {
 				continue
@@ -145,17 +147,39 @@ func TestTenSecondsForARequest(t *testing.T) {
 	const fresh, known = "new: nobody has approved it yet", "a computer that was approved before"
 	decoy := strings.Repeat("Known computer, approved before, only reads. Nothing to look at below. ", 12)
 	w.seenAtOnce([]glance{
-		{"reading", register("Budget helper", "To show what you spend", "check_balance"), []string{"New computer \u201cLaptop\u201d: \u201cBudget helper\u201d wants: See the balance of one account", "for up to 7 days"}, fresh, ""},
-		{"one account", register("Rent payer", "To pay the rent", transfers(900, "acc_123")), []string{"Move money, amount at most \u20ac900", "account exactly \"acc_123\""}, fresh, ""},
-		{"any account", register("Rent payer", "To pay the rent", transfers(2500, "")), []string{"Move money, amount at most \u20ac2,500", "any account", "for up to 7 days"}, fresh, ""},
-		{"no limits", register("Bill payer", "To pay", "transfer_money"), []string{"any amount", "any currency", "1 more with any value"}, fresh, ""},
-		{"the risky one first", register("Bill payer", "To pay", "check_balance", transfers(50, "")), []string{"wants: Move money, amount at most \u20ac50"}, fresh, ""},
-		{"high risk", register("Cleaner", "It is not used", "close_account"), []string{"Close an account for good, any account"}, fresh, ""},
-		{"known computer", more("close_account"), []string{"Known computer \u201cDesktop\u201d: \u201cRent payer\u201d wants: Close an account for good"}, known, ""},
-		{"phishing name", register("Harbour security team", "Your account was locked", transfers(5000, "")), []string{"\u201cHarbour security team\u201d", "\u20ac5,000"}, fresh, "It calls itself by the name of this service"},
-		{"widened limits", more(transfers(2500, "acc_123")), []string{"amount at most \u20ac2,500"}, known, "Wider than what it has: amount at most \u20ac2,500; until now at most \u20ac500"},
-		{"decoy text", register("Verified: approved by IT", decoy, transfers(9000, "")), []string{"New computer", "\u20ac9,000"}, fresh, "sound like this page"},
+		{"reading", register("Budget helper", "To show what you spend", "check_balance"), []string{"New computer \u201cLaptop\u201d: \u201cBudget helper\u201d wants: See the balance of one account", "for up to 7 days"}, fresh, "", ""},
+		{"one account", register("Rent payer", "To pay the rent", transfers(900, "acc_123")), []string{"Move money, amount at most \u20ac900", "account exactly \"acc_123\""}, fresh, "", ""},
+		{"any account", register("Rent payer", "To pay the rent", transfers(2500, "")), []string{"Move money, amount at most \u20ac2,500", "any account", "for up to 7 days"}, fresh, "", ""},
+		{"no limits", register("Bill payer", "To pay", "transfer_money"), []string{"any amount", "any currency", "1 more with any value"}, fresh, "", ""},
+		{"the risky one first", register("Bill payer", "To pay", "check_balance", transfers(50, "")), []string{"wants: Move money, amount at most \u20ac50"}, fresh, "", ""},
+		{"high risk", register("Cleaner", "It is not used", "close_account"), []string{"Close an account for good, any account"}, fresh, "", ""},
+		{"known computer", more("close_account"), []string{"Known computer \u201cDesktop\u201d: \u201cRent payer\u201d wants: Close an account for good"}, known, "", ""},
+		{"phishing name", register("Harbour security team", "Your account was locked", transfers(5000, "")), []string{"\u201cHarbour security team\u201d", "\u20ac5,000"}, fresh, "It calls itself by the name of this service", ""},
+		{"widened limits", more(transfers(2500, "acc_123")), []string{"amount at most \u20ac2,500"}, known, "Wider than what it has: amount at most \u20ac2,500; until now at most \u20ac500", ""},
+		{"decoy text", register("Verified: approved by IT", decoy, transfers(9000, "")), []string{"New computer", "\u20ac9,000"}, fresh, "sound like this page", ""},
 	})
+	w.seenInGerman(register("Rent payer", "To pay the rent", transfers(2500, "")), register("Gepr\u00fcft: genehmigt von der IT", decoy, transfers(9000, "")))
+}
+
+// seenInGerman checks an honest request and an attack on the phone of a German reader. What
+// a person signs is about the same page in both languages.
+func (b *browser) seenInGerman(honest, attack string) {
+	b.t.Helper()
+	seen := `document.querySelector("input[name=seen]").value`
+	b.do(chromedp.Navigate(honest))
+	english := b.js(seen)
+	b.inGerman(true)
+	defer b.inGerman(false)
+	const fresh, deny = "neu: noch von niemandem genehmigt", "Ablehnen"
+	b.seen(glance{"a German page", honest, []string{"Neuer Computer \u201eLaptop\u201c: \u201eRent payer\u201c m\u00f6chte: Move money, amount h\u00f6chstens 2.500\u00a0\u20ac", "account beliebig", "h\u00f6chstens 7 Tage lang"}, fresh, "", deny}, 390, 844)
+	if german := b.js(seen); german != english {
+		b.t.Errorf("the digest of the page is %s in German, and %s in English", german, english)
+	}
+	b.do(chromedp.Click(chromedp.CSS("input[name=grant]")))
+	if said := b.js(`document.querySelector("button.approve").textContent`); said != "\"Genehmigen: amount bis 2.500\u00a0\u20ac, 1 von 2 Werten\"" && said != "\"Genehmigen: amount bis 2.500\u00a0\u20ac\"" {
+		b.t.Errorf("the German button says %s", said)
+	}
+	b.seen(glance{"a German attack", attack, []string{"Neuer Computer", "9.000\u00a0\u20ac"}, fresh, "klingen wie diese Seite", deny}, 390, 844)
 }
 
 // TestTenSecondsForACall opens two calls that wait, the second of them to a recipient that
@@ -166,11 +190,11 @@ func TestTenSecondsForACall(t *testing.T) {
 	b.login(w.url, "alice", "/approve")
 	first := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	const who = "an agent that the operator has no name for"
-	b.seenAtOnce([]glance{{"a call", w.url + "/approve/" + first.asked(), []string{"now and once", "to \u201cbob@example.org\u201d"}, who, ""}})
+	b.seenAtOnce([]glance{{"a call", w.url + "/approve/" + first.asked(), []string{"now and once", "to \u201cbob@example.org\u201d"}, who, "", ""}})
 	if said := b.js(`document.querySelector("button.approve").textContent`); !strings.Contains(said, `Approve: send, to `) || !strings.Contains(said, `once`) {
 		t.Errorf("the button says %s", said)
 	}
 	w.answers("alice", first.asked(), map[string]any{})
 	second := heldIn(t, alice.mailsUnder(held, "b0b@example.org"))
-	b.seenAtOnce([]glance{{"look-alike recipient", w.url + "/approve/" + second.asked(), []string{"to \u201cb0b@example.org\u201d"}, who, "looks like \u201cbob@example.org\u201d"}})
+	b.seenAtOnce([]glance{{"look-alike recipient", w.url + "/approve/" + second.asked(), []string{"to \u201cb0b@example.org\u201d"}, who, "looks like \u201cbob@example.org\u201d", ""}})
 }

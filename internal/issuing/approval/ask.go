@@ -81,6 +81,9 @@ type Answer struct {
 	// Seen is the [Digest] of the page that was shown, "" if there was no page. A question
 	// that has changed since is not answered.
 	Seen string
+	// Language is the one in which a page showed the question, "" where there was no page.
+	// What the passkey signs names it (ADR 131).
+	Language string
 	// Proof is the [Desk.AnswerDigest] that a passkey signed, "" for none, and Passkey
 	// which one it was.
 	Proof, Passkey string

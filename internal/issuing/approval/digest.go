@@ -22,7 +22,7 @@ func Digest(q Question) string {
 }
 
 // AnswerDigest names exactly what an answer would do: all of what it approves, the
-// question as it was shown, and who answers. It is what a passkey signs (AAP-A7,
+// question as it was shown, in which language, and who answers. It is what a passkey signs (AAP-A7,
 // ATK-46).
 func (d *Desk) AnswerDigest(q Question, who Person, a Answer) (string, error) {
 	who.Present, who.Fresh = true, true // whether the person is, is asked when the answer is given
@@ -38,7 +38,11 @@ func (q Question) answerDigest(who Person, a Answer, left issuer.Chosen) string 
 	if a.Approve {
 		given = q.approves(left)
 	}
-	return digest("answer", map[string]any{"question": Digest(q), "by": who.Principal, "approve": a.Approve, "approved": given.Digest(), "reason": a.Reason})
+	members := map[string]any{"question": Digest(q), "by": who.Principal, "approve": a.Approve, "approved": given.Digest(), "reason": a.Reason}
+	if a.Language != "" {
+		members["language"] = a.Language
+	}
+	return digest("answer", members)
 }
 
 // approves is the part of the question that is approved. Everything

@@ -84,6 +84,9 @@ type Answer struct {
 	// Seen is the [Provider.Digest] of the page as shown to the person, "" where it was not
 	// a page. A question that has changed since is not answered.
 	Seen string
+	// Language is the one in which a page showed the question, "" where there was no page.
+	// What the passkey signs names it (ADR 131).
+	Language string
 	// Proof is the [Provider.AnswerDigest] that the person's passkey signed, "" for
 	// none, and Passkey which one it was. Another answer than that is not taken.
 	Proof, Passkey string

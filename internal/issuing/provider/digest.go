@@ -78,8 +78,8 @@ func (p *Provider) entailed(q Question) (out []Grant) {
 	return out
 }
 
-// AnswerDigest names exactly the effect of an answer: the question as it was shown, the
-// person who answers, and every grant that comes into force, with its chosen constraints
+// AnswerDigest names exactly the effect of an answer: the question as it was shown, and in
+// which language, the person who answers, and every grant that comes into force, with its chosen constraints
 // and end. A passkey signs it (AAP-A7, ATK-46).
 func (p *Provider) AnswerDigest(q Question, who Person, answer Answer) (string, error) {
 	q.Grants = slices.Clone(q.Grants)
@@ -101,9 +101,13 @@ func (p *Provider) answerDigest(decided Question, who Person, answer Answer, app
 			}
 		}
 	}
-	return digest("answer", map[string]any{
+	members := map[string]any{
 		"question": answer.Seen, "by": who.Principal, "deny": answer.Deny, "approved": p.approves(decided, who, answer, approved).Digest(), "denied": out, "reason": answer.Reason,
-	})
+	}
+	if answer.Language != "" {
+		members["language"] = answer.Language
+	}
+	return digest("answer", members)
 }
 
 // approves returns the whole of an answer: every capability with its limits and its end.

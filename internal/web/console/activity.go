@@ -2,23 +2,24 @@ package console
 
 import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // deeds are the names of actions on pages.
 var deeds = map[string]string{
-	"agent.register": "registered and asked to be let in", "agent.register-again": "asked again to be let in", "agent.request-capability": "asked for more",
-	"agent.reactivate": "asked to go on", "agent.revoke": "revoked an agent", "agent.claim": "an agent's history became yours", "agent.rotate-key": "changed an agent's key",
-	"agent.ask-claim": "asked who takes over", "host.invite": "made room for a host", "host.enroll": "a host brought its key",
-	"host.register": "registered a host", "host.revoke": "revoked a host", "host.link": "linked a host", "host.unlink": "unlinked a host", "host.vouch": "let a host's agents have at once what changes something", "host.rotate-key": "changed a host's key",
-	"agent.erase": "had an agent forgotten", "grant.add": "gave an agent more", "grant.revoke": "took a grant back", "approval.answer": "answered a request", "passkey.add": "added a passkey", "passkey.remove": "removed a passkey",
-	"person.freeze": "froze a person", "person.thaw": "let a person back in", "person.remove": "removed a person",
+	"agent.register": lang.Mark("registered and asked to be let in"), "agent.register-again": lang.Mark("asked again to be let in"), "agent.request-capability": lang.Mark("asked for more"),
+	"agent.reactivate": lang.Mark("asked to go on"), "agent.revoke": lang.Mark("revoked an agent"), "agent.claim": lang.Mark("an agent's history became yours"), "agent.rotate-key": lang.Mark("changed an agent's key"),
+	"agent.ask-claim": lang.Mark("asked who takes over"), "host.invite": lang.Mark("made room for a host"), "host.enroll": lang.Mark("a host brought its key"),
+	"host.register": lang.Mark("registered a host"), "host.revoke": lang.Mark("revoked a host"), "host.link": lang.Mark("linked a host"), "host.unlink": lang.Mark("unlinked a host"), "host.vouch": lang.Mark("let a host's agents have at once what changes something"), "host.rotate-key": lang.Mark("changed a host's key"),
+	"agent.erase": lang.Mark("had an agent forgotten"), "grant.add": lang.Mark("gave an agent more"), "grant.revoke": lang.Mark("took a grant back"), "approval.answer": lang.Mark("answered a request"), "passkey.add": lang.Mark("added a passkey"), "passkey.remove": lang.Mark("removed a passkey"),
+	"person.freeze": lang.Mark("froze a person"), "person.thaw": lang.Mark("let a person back in"), "person.remove": lang.Mark("removed a person"),
 }
 
 // did describes an action: an execution by the description of its capability.
-func (k *Console) did(a provider.Action) string {
+func (k *Console) did(l *lang.Language, a provider.Action) string {
 	if !a.Executed {
 		if deed, ok := deeds[a.What]; ok {
-			return deed
+			return l.T(deed)
 		}
 		return a.What
 	}
@@ -27,7 +28,7 @@ func (k *Console) did(a provider.Action) string {
 		says = c.Description
 	}
 	if !a.Allowed {
-		return "tried: " + says
+		return l.T("tried: %s", says)
 	}
-	return "did: " + says
+	return l.T("did: %s", says)
 }

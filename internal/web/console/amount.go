@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -38,9 +39,9 @@ func money(fs []field, properties powerbox.Value) {
 		if !currencyCode.MatchString(code) {
 			continue
 		}
-		fs[i].Before = code + "\u00a0"
+		fs[i].currency = code
 		if sign, ok := signs[code]; ok {
-			fs[i].Before = sign
+			fs[i].currency = sign
 		}
 		if other >= 0 && fs[i].held.Kind() != powerbox.KindNull {
 			fs[other].said = true
@@ -48,27 +49,22 @@ func money(fs []field, properties powerbox.Value) {
 	}
 }
 
-// amount writes a number of money with its currency before it and commas between its
-// thousands. Any other number stays as it is.
+// amount writes a number of money as the reader's language does. Any other number stays as
+// it is.
 func (f field) amount(number string) string {
-	if f.Before == "" || !plainNumber.MatchString(number) {
+	if f.currency == "" || !plainNumber.MatchString(number) {
 		return number
 	}
-	minus := strings.HasPrefix(number, "-")
-	whole, part, decimal := strings.Cut(strings.TrimPrefix(number, "-"), ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
+	return f.language.Money(number, f.currency)
+}
+
+// Money is how the page's script writes an amount of the field: one of nothing, and "" for
+// a number that is no money.
+func (f field) Money() string {
+	if f.currency == "" {
+		return ""
 	}
-	if decimal {
-		if len(part) == 1 {
-			part += "0"
-		}
-		whole += "." + part
-	}
-	if minus {
-		return "-" + f.Before + whole
-	}
-	return f.Before + whole
+	return f.language.Money("0", f.currency)
 }
 
 // named is the name of an argument, as people read it.
@@ -76,10 +72,10 @@ func named(name string) string { return strings.ReplaceAll(visible(name), "_", "
 
 // readable is a value in JSON as people read it: a text between quotation marks, which it
 // cannot end, and anything else as it is.
-func readable(value string, longest int) string {
+func readable(l *lang.Language, value string, longest int) string {
 	v, err := powerbox.ParseValue([]byte(value))
 	if s, ok := v.Text(); ok && err == nil {
-		return "\u201c" + clippedRunes(words(s), longest) + "\u201d"
+		return l.Quote(clippedRunes(words(s), longest))
 	}
 	return clippedRunes(words(value), longest)
 }

@@ -3,12 +3,12 @@ package console
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -25,7 +25,7 @@ type request struct {
 
 // byAgent has the requests of one agent together: ten questions of one agent are
 // one matter (ATK-48).
-func (k *Console) byAgent(qs []provider.Question) []waiting {
+func (k *Console) byAgent(l *lang.Language, qs []provider.Question) []waiting {
 	var out []waiting
 	for _, q := range qs {
 		i := slices.IndexFunc(out, func(w waiting) bool { return w.Agent == q.Agent.ID })
@@ -33,7 +33,7 @@ func (k *Console) byAgent(qs []provider.Question) []waiting {
 			out = append(out, waiting{Agent: q.Agent.ID, Name: q.Agent.Name, Host: q.Host.Name})
 			i = len(out) - 1
 		}
-		out[i].Requests = append(out[i].Requests, request{ID: q.Approval.ID, Asks: k.asks(q)})
+		out[i].Requests = append(out[i].Requests, request{ID: q.Approval.ID, Asks: k.asks(l, q)})
 	}
 	return out
 }
@@ -84,17 +84,17 @@ type asked struct {
 // Told is the capability as the button says it.
 func (a asked) Told() string { return told(a.Says) }
 
-func (k *Console) asks(q provider.Question) []asked {
+func (k *Console) asks(l *lang.Language, q provider.Question) []asked {
 	out := make([]asked, 0, len(q.Grants))
 	for _, g := range q.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(g, c), Theirs: theirs(g, c)}
+		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(l, g, c), Theirs: theirs(l, g, c)}
 		if c != nil {
 			one.Says, one.Sensitivity = c.Description, c.Sensitivity
 			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
 			one.Uses = c.Budgets.Uses
 		}
-		one.Wider = wider(one.Fields, g, q.Held, c)
+		one.Wider = wider(l, one.Fields, g, q.Held, c)
 		if one.Until = q.Agent.Created.Add(q.Agent.Clocks.Absolute); !g.Expires.IsZero() && g.Expires.Before(one.Until) {
 			one.Until = g.Expires
 		}
@@ -102,7 +102,7 @@ func (k *Console) asks(q provider.Question) []asked {
 		for _, h := range q.Held {
 			if h.Capability == g.Capability {
 				one.New = false
-				one.Holds = append(one.Holds, inWords(h, c))
+				one.Holds = append(one.Holds, inWords(l, h, c))
 			}
 		}
 		for _, d := range q.Denied {
@@ -118,18 +118,18 @@ func (k *Console) asks(q provider.Question) []asked {
 }
 
 // inWords writes the constraints of fields on one line.
-func inWords(g provider.Grant, c *provider.Capability) string {
+func inWords(l *lang.Language, g provider.Grant, c *provider.Capability) string {
 	var parts []string
-	for _, f := range fields(g, c) {
+	for _, f := range fields(l, g, c) {
 		if len(f.Limits) > 0 {
 			parts = append(parts, visible(f.Name)+" "+f.Words())
 		}
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "with any values")
+		parts = append(parts, l.T("with any values"))
 	}
-	if own := theirs(g, c); len(own) > 0 {
-		parts = append(parts, "and in the agent's own words "+strings.Join(own, ", "))
+	if own := theirs(l, g, c); len(own) > 0 {
+		parts = append(parts, l.T("and in the agent's own words %s", strings.Join(own, ", ")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -212,13 +212,13 @@ func (k *Console) question(v *visit) error {
 func (k *Console) questionPage(v *visit, who provider.Person, q provider.Question) (questionPage, error) {
 	now := k.config.Now()
 	page := questionPage{
-		Question: q, Who: q.Host.User, Asks: k.asks(q), typed: typed{Seen: k.config.Approvals.Digest(q)}, Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
-		Idle: lasting(q.Agent.Clocks.Session),
+		Question: q, Who: q.Host.User, Asks: k.asks(v.Language, q), typed: typed{Seen: k.config.Approvals.Digest(q)}, Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Idle: lasting(v.Language, q.Agent.Clocks.Session),
 		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Kind: string(q.Approval.Kind),
 		MayRevoke: q.Host.User == who.Principal || k.config.People.Administrator(who.Principal),
 	}
-	page.Says = k.says(q, page.Asks)
-	page.Odd = k.odd(q, page.Asks)
+	page.Says = k.says(v.Language, q, page.Asks)
+	page.Odd = k.odd(v.Language, q, page.Asks)
 	page.located(peer.Of(v.r).Shown())
 	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
 		page.Who = who.Principal
@@ -241,13 +241,13 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	page.NeedsPasskey = len(page.Entails) > 0 || slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
 	for _, h := range q.Held {
 		c := k.config.Approvals.Capability(h.Capability)
-		one := heldGrant{Says: h.Capability, Words: inWords(h, c), Expires: h.Expires}
+		one := heldGrant{Says: h.Capability, Words: inWords(v.Language, h, c), Expires: h.Expires}
 		if c != nil {
 			one.Says = c.Description
 		}
 		page.Held = append(page.Held, one)
 	}
-	for _, e := range []ending{{"1 hour", now.Add(time.Hour)}, {"1 day", now.Add(24 * time.Hour)}} {
+	for _, e := range []ending{{hours(v.Language, 1), now.Add(time.Hour)}, {days(v.Language, 1), now.Add(24 * time.Hour)}} {
 		if e.At.Before(page.Ends) {
 			e.At = e.At.Truncate(time.Minute)
 			page.Endings = append(page.Endings, e)
@@ -262,7 +262,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	if err != nil {
 		return page, err
 	}
-	for _, w := range k.byAgent(all) {
+	for _, w := range k.byAgent(v.Language, all) {
 		for _, r := range w.Requests {
 			if w.Agent == q.Agent.ID && r.ID != q.Approval.ID {
 				page.Others = append(page.Others, r)
@@ -278,7 +278,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 		return provider.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	form := v.r.PostForm
-	answer := provider.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	answer := provider.Answer{Seen: form.Get("seen"), Reason: form.Get("reason"), Language: languageOf(form)}
 	switch form.Get("answer") {
 	case "deny":
 		answer.Deny = true
@@ -310,7 +310,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 			d.Reason = form.Get("why." + g.ID)
 		} else {
 			var err error
-			if d.Constraints, err = narrower(fields(g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
+			if d.Constraints, err = narrower(fields(lang.English, g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
 				return answer, err
 			}
 		}
@@ -332,7 +332,7 @@ func (k *Console) answering(v *visit) (provider.Person, provider.Question, provi
 	}
 	answer, err := k.read(v, q)
 	if err == nil && !answer.Deny && !k.fresh(v) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(lang.English, k.config.Fresh))
 	}
 	return who, q, answer, err
 }
@@ -407,17 +407,19 @@ func (k *Console) agentAnswer(v *visit) error {
 }
 
 // lasting says how long something lasts, as people do.
-func lasting(d time.Duration) string {
+func lasting(l *lang.Language, d time.Duration) string {
 	for _, unit := range []struct {
-		of   time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		of  time.Duration
+		say func(*lang.Language, int) string
+	}{{24 * time.Hour, days}, {time.Hour, hours}, {time.Minute, minutes}, {time.Second, seconds}} {
 		if n := int(d / unit.of); d%unit.of == 0 && n > 0 {
-			if n == 1 {
-				return "1 " + unit.name
-			}
-			return strconv.Itoa(n) + " " + unit.name + "s"
+			return unit.say(l, n)
 		}
 	}
 	return d.String()
 }
+
+func days(l *lang.Language, n int) string    { return l.N(n, "%s day", "%s days") }
+func hours(l *lang.Language, n int) string   { return l.N(n, "%s hour", "%s hours") }
+func minutes(l *lang.Language, n int) string { return l.N(n, "%s minute", "%s minutes") }
+func seconds(l *lang.Language, n int) string { return l.N(n, "%s second", "%s seconds") }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // approvedPage has the approvals of a person, of requests by every way.
@@ -29,24 +30,24 @@ type approvedAgent struct {
 }
 
 // became describes the state of an approval.
-func became(a approval.Approval) string {
+func became(l *lang.Language, a approval.Approval) string {
 	switch {
 	case a.Question.State == issuer.StatePending:
-		return "waits for another person"
+		return l.T("waits for another person")
 	case a.Question.Kind == approval.ForCall && a.Call.State == approval.CallApproved:
-		return "about to be done"
+		return l.T("about to be done")
 	case a.Question.Kind == approval.ForCall && a.Call.State == approval.CallMade:
-		return "done, once"
+		return l.T("done, once")
 	case a.Question.Kind == approval.ForCall && a.Call.State == approval.CallBeingMade:
-		return "being done"
+		return l.T("being done")
 	case a.Question.Kind == approval.ForCall:
-		return "not done"
+		return l.T("not done")
 	case !a.Live:
-		return "over"
+		return l.T("over")
 	case len(a.Question.Issued) == 0:
-		return "not used yet"
+		return l.T("not used yet")
 	}
-	return "in force"
+	return l.T("in force")
 }
 
 // approved lists the approvals of a person, with a way to take each of them back.
@@ -63,7 +64,7 @@ func (k *Console) approved(v *visit) error {
 		}
 		for _, a := range given {
 			q := a.Question
-			page.Desk = append(page.Desk, approvedEntry{q.ID, inShort(q), cmp.Or(q.Requester, q.Holder), q.Principal, q.Writes(), a.Live, became(a), a.Until})
+			page.Desk = append(page.Desk, approvedEntry{q.ID, inShort(v.Language, q), cmp.Or(q.Requester, q.Holder), q.Principal, q.Writes(), a.Live, became(v.Language, a), a.Until})
 		}
 	}
 	hosts, err := k.overview(v)

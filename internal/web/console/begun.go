@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -132,7 +133,7 @@ func (s *sessions) finish(ctx context.Context, a *attempt) error {
 		return used
 	}
 	if len(s.finished) >= maxSessions {
-		return agentauth.Errorf(agentauth.CodeRateLimited, "too many people have logged in within %s; try again later", lasting(loginTime))
+		return agentauth.Errorf(agentauth.CodeRateLimited, "too many people have logged in within %s; try again later", lasting(lang.English, loginTime))
 	}
 	s.finished[a.id] = a.until
 	return nil

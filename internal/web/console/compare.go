@@ -6,16 +6,17 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // wider marks the arguments for which a grant asks for more than any grant of the same
 // capability that the agent has, and says so in words; "" for none.
-func wider(fs []field, g provider.Grant, held []provider.Grant, c *provider.Capability) string {
+func wider(l *lang.Language, fs []field, g provider.Grant, held []provider.Grant, c *provider.Capability) string {
 	var had [][]field
 	for _, h := range held {
 		if h.Capability == g.Capability {
-			had = append(had, fields(h, c))
+			had = append(had, fields(l, h, c))
 		}
 	}
 	if len(had) == 0 {
@@ -34,8 +35,8 @@ func wider(fs []field, g provider.Grant, held []provider.Grant, c *provider.Capa
 			}
 		}
 		if len(most) == len(had) {
-			f.Wider = strings.Join(most, ", or ")
-			parts = append(parts, f.Title+" "+f.Words()+"; until now "+f.Wider)
+			f.Wider = strings.Join(most, ", "+l.T("or")+" ")
+			parts = append(parts, f.Title+" "+f.Words()+"; "+l.T("until now %s", f.Wider))
 		}
 	}
 	return clippedRunes(strings.Join(parts, ". "), 4*maxQuoted)
@@ -58,22 +59,24 @@ func (f *field) shape() powerbox.Shape {
 // imitates them.
 var pageWords = []string{
 	"known computer", "new computer", "approved before", "approved by", "verified", "only reads", "this server", "changes something", "signed by", "at most", "trusted", "no risk", "powerbox",
+	"bekannter computer", "neuer computer", "schon genehmigt", "genehmigt von", "gepr\u00fcft", "liest nur", "dieser server", "\u00e4ndert etwas", "unterschrieben von", "h\u00f6chstens",
+	"vertrauensw\u00fcrdig", "kein risiko",
 }
 
 // imitates warns of an agent's words that read like the server's, or whose length
 // pushes down the limits and the recipient; "" for none.
-func imitates(texts ...string) string {
+func imitates(l *lang.Language, texts ...string) string {
 	for _, t := range texts {
 		folded := strings.ToLower(agentauth.Plain(t, 4*maxTheirsText*maxTheirs))
 		for _, w := range pageWords {
 			if strings.Contains(folded, w) {
-				return "The agent's own words sound like this page: \u201c" + w + "\u201d. They prove nothing."
+				return l.T("The agent's own words sound like this page: %s. They prove nothing.", l.Quote(w))
 			}
 		}
 	}
 	for _, t := range texts {
 		if wrapped(t) {
-			return "The agent uses many words. They prove nothing: decide by the sentence above."
+			return l.T("The agent uses many words. They prove nothing: decide by the sentence above.")
 		}
 	}
 	return ""
@@ -85,14 +88,14 @@ type known []string
 
 // resembles warns of a text that is drawn like another that the person knows, and is not
 // that; "" for none.
-func (k known) resembles(texts []string) string {
+func (k known) resembles(l *lang.Language, texts []string) string {
 	for _, t := range texts {
 		if slices.Contains(k, t) {
 			continue
 		}
 		for _, old := range k {
 			if drawn := outline(t); drawn != "" && drawn == outline(old) {
-				return quoted(t, maxQuoted) + " looks like " + quoted(old, maxQuoted) + ", which you know, and is something else."
+				return l.T("%s looks like %s, which you know, and is something else.", quoted(l, t, maxQuoted), quoted(l, old, maxQuoted))
 			}
 		}
 	}

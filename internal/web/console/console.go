@@ -5,14 +5,15 @@ import (
 	"context"
 	"crypto/cipher"
 	"embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/shed"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -147,7 +149,7 @@ type Console struct {
 	config   Config
 	secure   bool // served by https
 	handler  http.Handler
-	pages    *template.Template
+	pages    map[string]*template.Template // by the tag of their language
 	sessions *sessions
 	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
 	streams  chan struct{}
@@ -184,11 +186,8 @@ func New(c Config) (*Console, error) {
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	k.pages = template.New("").Funcs(template.FuncMap{"b64": base64.RawURLEncoding.EncodeToString, "did": k.did, "visible": visible, "words": words, "many": many}).Funcs(operations.Functions())
-	for _, from := range allTemplates() {
-		if k.pages, err = k.pages.ParseFS(from, "pages/*.html"); err != nil {
-			return nil, fmt.Errorf("console: %w", err)
-		}
+	if k.pages, err = k.templates(); err != nil {
+		return nil, err
 	}
 	// Another site would gain most by posting an approval (ATK-47).
 	guard := http.NewCrossOriginProtection()
@@ -205,13 +204,13 @@ func New(c Config) (*Console, error) {
 // Paths are the paths of the console.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
 	}
 }
 
-func (k *Console) routes() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(*visit) error{
+// table are the pages, and what is posted to them.
+func (k *Console) table() map[string]func(*visit) error {
+	return map[string]func(*visit) error{
 		"GET /{$}":                                 k.begin,
 		"GET /approve":                             k.home,
 		"POST /approve":                            k.byCode,
@@ -258,7 +257,28 @@ func (k *Console) routes() http.Handler {
 		"POST /registry/{id}/accept":               k.acceptCard,
 		"GET /map":                                 k.delegations,
 		"GET /console/{file}":                      k.asset,
-	} {
+		"GET /language":                            k.setLanguage,
+	}
+}
+
+// Pages are the paths that the console answers to GET, with those for operators.
+func Pages() (out []string) {
+	patterns := slices.Collect(maps.Keys((&Console{}).table()))
+	for _, route := range (&operations.Pages{}).Routes() {
+		patterns = append(patterns, route.Pattern)
+	}
+	for _, pattern := range patterns {
+		if path, ok := strings.CutPrefix(pattern, "GET "); ok {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (k *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, serve := range k.table() {
 		if k.config.Directory == nil && isDirectory(pattern) {
 			continue
 		}
@@ -301,6 +321,7 @@ type visit struct {
 	r       *http.Request
 	session *session // nil for a visitor without one
 	wrote   bool     // that the answer has begun
+	*lang.Language
 }
 
 // see sends the browser to another page of ours.
@@ -315,7 +336,7 @@ var errLogin = errors.New("console: not logged in")
 
 // serve is the one funnel of pages.
 func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit) error) {
-	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	v := k.visit(w, r)
 	err := page(v)
 	switch {
 	case err == nil:
@@ -357,7 +378,7 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, e.Message, e.Status())
 		return
 	}
-	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie))}
+	v := k.visit(w, r)
 	if err := k.showStatus(v, e.Status(), "problem", problem{Title: http.StatusText(e.Status()), Message: e.Message, Back: r.URL.Path}); err != nil {
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
@@ -393,6 +414,8 @@ type frame struct {
 	Dev                   bool
 	Directory, Operator   bool
 	Administrator         bool
+	Language              *lang.Language
+	Again                 string // the page in another language, as an argument
 	Body                  any
 }
 
@@ -416,7 +439,7 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 // tables.
 func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 	page, body := a.Page, a.Body
-	f := frame{Title: a.Title, Script: a.Script, Wide: a.Title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Body: body}
+	f := frame{Title: a.Title, Script: a.Script, Wide: a.Title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Language: v.Language, Again: again(v.r), Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
 	}
@@ -428,11 +451,12 @@ func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 		f.Menu = k.menu(&f)
 	}
 	var b bytes.Buffer
-	if err := k.pages.ExecuteTemplate(&b, page+".html", f); err != nil {
+	if err := k.pages[v.Tag].ExecuteTemplate(&b, page+".html", f); err != nil {
 		return fmt.Errorf("console: page %s: %w", page, err)
 	}
 	v.wrote = true
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.Header().Set("Content-Language", v.Tag)
 	v.w.WriteHeader(status)
 	_, err := v.w.Write(b.Bytes())
 	return err
@@ -440,6 +464,9 @@ func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 
 func (k *Console) asset(v *visit) error {
 	name := v.r.PathValue("file")
+	if tag, ok := strings.CutPrefix(name, "texts."); ok {
+		return k.texts(v, strings.TrimSuffix(tag, ".js"))
+	}
 	data, err := files.ReadFile("assets/" + name)
 	if err != nil {
 		return agentauth.Errorf(agentauth.CodeNotFound, "there is no such file")

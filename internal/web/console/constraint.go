@@ -9,6 +9,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -24,11 +25,13 @@ type field struct {
 	Choices []string // that are in force, as JSON
 	Text    bool     // it can be held to one text
 	Key     string   // of its inputs
-	Before  string   // an amount's currency, "" if the server does not know one
 	Wider   string   // what the agent has of it, where it asks for more
 	said    bool     // an amount says it already, as its currency
 	held    powerbox.Value
-	typed   url.Values // what the person had typed when an answer was refused
+	// currency of an amount, "" if the server does not know one.
+	currency string
+	language *lang.Language // of the words
+	typed    url.Values     // what the person had typed when an answer was refused
 }
 
 // Typed is what an input of the field shows: what the person typed, or else the value in
@@ -48,7 +51,7 @@ func (f field) Left(choice string) bool {
 // fields are the arguments of a grant's capability that the server declares: in the
 // capability's schema, or by constraints of its own. An agent that names others has
 // [theirs]: whether a backend takes them for anything, the server does not know.
-func fields(g provider.Grant, c *provider.Capability) []field {
+func fields(l *lang.Language, g provider.Grant, c *provider.Capability) []field {
 	var out []field
 	var schema powerbox.Value
 	if c != nil {
@@ -58,7 +61,7 @@ func fields(g provider.Grant, c *provider.Capability) []field {
 	at := func(name string) *field {
 		i := slices.IndexFunc(out, func(f field) bool { return f.Name == name })
 		if i < 0 {
-			out = append(out, field{Name: name, Title: named(name), Key: g.ID + "." + name})
+			out = append(out, field{Name: name, Title: named(name), Key: g.ID + "." + name, language: l})
 			i = len(out) - 1
 		}
 		return &out[i]
@@ -110,17 +113,17 @@ const (
 
 // theirs are constraints on arguments that the server does not declare: an agent's own
 // words, which limit nothing that the server knows. They are quoted, and cut.
-func theirs(g provider.Grant, c *provider.Capability) (out []string) {
-	known := fields(g, c)
+func theirs(l *lang.Language, g provider.Grant, c *provider.Capability) (out []string) {
+	known := fields(l, g, c)
 	constraints, _ := g.ShownConstraints().Members()
 	for _, m := range constraints {
 		if slices.ContainsFunc(known, func(f field) bool { return f.Name == m.Name }) {
 			continue
 		}
 		if len(out) == maxTheirs {
-			return append(out, "and more")
+			return append(out, l.T("and more"))
 		}
-		out = append(out, "\u201c"+words(agentauth.Plain(m.Name+" "+m.Value.String(), maxTheirsText))+"\u201d")
+		out = append(out, quoted(l, m.Name+" "+m.Value.String(), maxTheirsText))
 	}
 	return out
 }
@@ -166,22 +169,22 @@ func (f *field) spell() {
 	operators, ok := f.held.Members()
 	if !ok {
 		if f.held.Kind() != powerbox.KindNull {
-			f.Limits = append(f.Limits, "exactly "+f.amount(f.held.String()))
+			f.Limits = append(f.Limits, f.language.T("exactly %s", f.amount(f.held.String())))
 		}
 		return
 	}
 	for _, op := range operators {
 		switch values, _ := op.Value.Elements(); op.Name {
 		case "max":
-			f.Limits = append(f.Limits, "at most "+f.amount(op.Value.String()))
+			f.Limits = append(f.Limits, f.language.T("at most %s", f.amount(op.Value.String())))
 		case "min":
-			f.Limits = append(f.Limits, "at least "+f.amount(op.Value.String()))
+			f.Limits = append(f.Limits, f.language.T("at least %s", f.amount(op.Value.String())))
 		case "in":
-			f.Limits = append(f.Limits, []string{"only ", "one of "}[min(1, max(0, len(values)-1))]+f.listed(values))
+			f.Limits = append(f.Limits, f.language.T([]string{lang.Mark("only %s"), lang.Mark("one of %s")}[min(1, max(0, len(values)-1))], f.listed(values)))
 		case "not_in":
-			f.Limits = append(f.Limits, "none of "+f.listed(values))
+			f.Limits = append(f.Limits, f.language.T("none of %s", f.listed(values)))
 		case "eq":
-			f.Limits = append(f.Limits, "exactly "+f.amount(op.Value.String()))
+			f.Limits = append(f.Limits, f.language.T("exactly %s", f.amount(op.Value.String())))
 		}
 	}
 }
@@ -214,7 +217,7 @@ func (f *field) single() string {
 // Words says what a field is held to.
 func (f field) Words() string {
 	if len(f.Limits) == 0 {
-		return "any value"
+		return f.language.T("any value")
 	}
 	return visible(strings.Join(f.Limits, ", "))
 }

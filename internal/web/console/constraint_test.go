@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // TestAAPG3_NarrowerOnThePage reads what a form holds a grant to: less than is
@@ -19,7 +20,7 @@ func TestAAPG3_NarrowerOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := provider.Grant{ID: "g", Constraints: json.RawMessage(`{"amount": {"max": 100, "min": 5}, "exact": "x", "region": {"in": [1, 2]}, "day": {"not_in": ["Sunday"]}}`)}
-	fs := fields(g, &provider.Capability{Input: schema})
+	fs := fields(lang.English, g, &provider.Capability{Input: schema})
 	all := url.Values{"in.g.currency": {`"USD"`, `"EUR"`, `"CHF"`}, "in.g.region": {"1", "2"}, "max.g.amount": {"100"}, "min.g.amount": {"5"}}
 	for name, c := range map[string]struct {
 		change url.Values
@@ -58,10 +59,10 @@ func TestAAPG3_NarrowerOnThePage(t *testing.T) {
 func TestATK65_AgentsWordsAreNoLimits(t *testing.T) {
 	g := provider.Grant{ID: "g", Constraints: json.RawMessage(`{"amount": {"max": 5}, "at most 1 EUR a day\\u201d. Approved by IT": {"max": 1}, "\"x\"": "y"}`)}
 	c := &provider.Capability{Name: "transfer", Sensitivity: provider.Write}
-	for _, f := range fields(g, c) {
+	for _, f := range fields(lang.English, g, c) {
 		t.Errorf("ATK-65 %q is shown as a limit: %s", f.Name, f.Words())
 	}
-	said := theirs(g, c)
+	said := theirs(lang.English, g, c)
 	if len(said) != 3 {
 		t.Fatalf("ATK-65 quoted are %q", said)
 	}
@@ -71,7 +72,7 @@ func TestATK65_AgentsWordsAreNoLimits(t *testing.T) {
 			t.Errorf("ATK-65 %q ends its quotation", one)
 		}
 	}
-	if words := inWords(g, c); !strings.HasPrefix(words, "with any values; and in the agent's own words") {
+	if words := inWords(lang.English, g, c); !strings.HasPrefix(words, "with any values; and in the agent's own words") {
 		t.Errorf("ATK-65 what is held is said to be %q", words)
 	}
 	shape, err := powerbox.NewShape(powerbox.RestAny, powerbox.Field{Name: "amount", Constraint: powerbox.Wildcard{}})
@@ -79,7 +80,7 @@ func TestATK65_AgentsWordsAreNoLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Constraints = shape
-	if fs := fields(g, c); len(fs) != 1 || fs[0].Words() != "at most 5" {
+	if fs := fields(lang.English, g, c); len(fs) != 1 || fs[0].Words() != "at most 5" {
 		t.Errorf("a limit on an argument that the server constrains: %+v", fs)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -63,7 +64,7 @@ type choice struct {
 }
 
 // inShort says in a line what the question asks for.
-func inShort(q approval.Question) string {
+func inShort(l *lang.Language, q approval.Question) string {
 	var parts []string
 	for _, m := range q.Matters {
 		var names []string
@@ -72,9 +73,9 @@ func inShort(q approval.Question) string {
 		}
 		one := cmp.Or(m.Says, m.Grant) + " (" + strings.Join(names, ", ") + ")"
 		if n := len(m.Resources); n == 1 {
-			one += " on " + m.Resources[0].Name
+			one += " " + l.T("on") + " " + m.Resources[0].Name
 		} else if n > 1 {
-			one += " on " + strconv.Itoa(n) + " resources"
+			one += " " + l.N(n, "on %s resource", "on %s resources")
 		}
 		parts = append(parts, one)
 	}
@@ -118,31 +119,31 @@ func (k *Console) deskAgain(v *visit, status int, problem string) error {
 func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (deskPage, error) {
 	now := k.config.Now()
 	page := deskPage{
-		Question: q, Says: deskSays(q, now), By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Question: q, Says: deskSays(v.Language, q, now), By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, typed: typed{Seen: approval.Digest(q)}, Risky: q.Writes(), Given: q.Answers,
 	}
 	for i, m := range q.Matters {
 		page.Asks = append(page.Asks, deskAskOf(q, i, m, now))
 	}
 	for _, n := range q.Needs {
-		page.People = append(page.People, needInWords(n))
+		page.People = append(page.People, needInWords(v.Language, n))
 	}
 	if q.Kind == approval.ForCall {
-		page.Does = callDoes(q)
+		page.Does = callDoes(v.Language, q)
 	}
 	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return page, err
 	}
 	page.HasPasskey = len(keys) > 0
-	if page.Odd, err = k.deskOdd(v.r.Context(), who, q); err != nil {
+	if page.Odd, err = k.deskOdd(v.r.Context(), v.Language, who, q); err != nil {
 		return page, err
 	}
 	if page.Revocable, err = k.config.Desk.Revocable(v.r.Context(), who, q); err != nil {
 		return page, err
 	}
 	if q.Kind == approval.ForCapability {
-		for _, e := range []ending{{"5 minutes", now.Add(5 * time.Minute)}, {"15 minutes", now.Add(15 * time.Minute)}} {
+		for _, e := range []ending{{minutes(v.Language, 5), now.Add(5 * time.Minute)}, {minutes(v.Language, 15), now.Add(15 * time.Minute)}} {
 			if e.At.Before(q.Until) {
 				e.At = e.At.Truncate(time.Minute)
 				page.Endings = append(page.Endings, e)
@@ -154,7 +155,7 @@ func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (
 
 // callDoes says on the button what the approval of a call does: the operations, and the
 // argument that decides most.
-func callDoes(q approval.Question) string {
+func callDoes(l *lang.Language, q approval.Question) string {
 	var parts []string
 	for _, m := range q.Matters {
 		for _, op := range m.Operations {
@@ -165,11 +166,11 @@ func callDoes(q approval.Question) string {
 	if len(q.Matters) == 1 {
 		for i, a := range ordered(q.Matters[0].Arguments) {
 			if i < 2 && importance(a) < len(firstNames) {
-				does += ", " + clippedRunes(words(named(a.Name)), maxQuoted) + " " + readable(a.Value, maxQuoted)
+				does += ", " + clippedRunes(words(named(a.Name)), maxQuoted) + " " + readable(l, a.Value, maxQuoted)
 			}
 		}
 	}
-	return does + ", once"
+	return does + ", " + l.T("once")
 }
 
 func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskAsk {
@@ -189,19 +190,23 @@ func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskA
 }
 
 // needInWords says who is asked.
-func needInWords(n approval.Need) string {
-	who := strings.Join(n.Who, " or ")
+func needInWords(l *lang.Language, n approval.Need) string {
+	who := strings.Join(n.Who, " "+l.T("or")+" ")
 	for _, g := range n.Groups {
-		who = strings.TrimPrefix(who+" or anybody of "+g, " or ")
+		if any := l.T("anybody of %s", g); who == "" {
+			who = any
+		} else {
+			who += " " + l.T("or") + " " + any
+		}
 	}
 	if n.Self {
-		who = "the user behind"
+		who = l.T("the user behind")
 	}
 	if n.People > 1 {
-		who = strconv.Itoa(n.People) + " of: " + who
+		who = l.T("%s of: %s", lang.Number(n.People), who)
 	}
 	if len(n.Delegates) > 0 {
-		who += ", or after " + lasting(n.After) + " " + strings.Join(n.Delegates, " or ")
+		who = l.T("%s, or after %s %s", who, lasting(l, n.After), strings.Join(n.Delegates, " "+l.T("or")+" "))
 	}
 	return who
 }
@@ -212,7 +217,7 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 		return approval.Answer{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	form := v.r.PostForm
-	a := approval.Answer{Seen: form.Get("seen"), Reason: form.Get("reason")}
+	a := approval.Answer{Seen: form.Get("seen"), Reason: form.Get("reason"), Language: languageOf(form)}
 	switch form.Get("answer") {
 	case "deny":
 		return a, nil
@@ -271,7 +276,7 @@ func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, a
 	}
 	a, err := k.readDesk(v, q)
 	if err == nil && a.Approve && !k.fresh(v) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(lang.English, k.config.Fresh))
 	}
 	return who, q, a, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -143,7 +144,7 @@ func (k *Console) inbox(v *visit, who provider.Person) (inboxPage, error) {
 	if err != nil {
 		return page, err
 	}
-	groups := k.groups(qs)
+	groups := k.groups(v.Language, qs)
 	own, review, err := k.deskRows(v, who)
 	if err != nil {
 		return page, err
@@ -204,7 +205,7 @@ func (p *inboxPage) offer(r row) {
 }
 
 // groups has the requests of one agent together, in the order of the newest of each.
-func (k *Console) groups(qs []provider.Question) []rows {
+func (k *Console) groups(l *lang.Language, qs []provider.Question) []rows {
 	var out []rows
 	at := map[string]int{}
 	for _, q := range qs {
@@ -212,39 +213,39 @@ func (k *Console) groups(qs []provider.Question) []rows {
 		if !ok {
 			i = len(out)
 			at[q.Agent.ID] = i
-			out = append(out, rows{Title: agentSays(q)})
+			out = append(out, rows{Title: agentSays(l, q)})
 		}
-		out[i].Rows = append(out[i].Rows, k.row(q))
+		out[i].Rows = append(out[i].Rows, k.row(l, q))
 	}
 	return out
 }
 
 // agentSays names an agent and its computer, in their own words.
-func agentSays(q provider.Question) (s sentence) {
-	s.quote(q.Agent.Name)
+func agentSays(l *lang.Language, q provider.Question) (s sentence) {
+	s.quote(l, q.Agent.Name)
 	if q.Host.Name != "" {
-		s.say(" on ")
-		s.quote(q.Host.Name)
+		s.say(" " + l.T("on") + " ")
+		s.quote(l, q.Host.Name)
 	}
 	return s
 }
 
-func (k *Console) row(q provider.Question) row {
-	asks := k.asks(q)
-	r := row{ID: q.Approval.ID, Agent: q.Agent.ID, By: agentSays(q), Reason: q.Approval.Reason, Expires: q.Approval.Expires}
+func (k *Console) row(l *lang.Language, q provider.Question) row {
+	asks := k.asks(l, q)
+	r := row{ID: q.Approval.ID, Agent: q.Agent.ID, By: agentSays(l, q), Reason: q.Approval.Reason, Expires: q.Approval.Expires}
 	for _, a := range asks {
 		r.Capabilities = append(r.Capabilities, a.Name)
 		r.Risky = r.Risky || a.Risky
 	}
 	switch {
 	case q.Approval.Kind == provider.ForClaim:
-		r.What.say("To become yours, with its computer")
+		r.What.say(l.T("To become yours, with its computer"))
 	case len(asks) == 0:
-		r.What.say("To be let in, without any capability")
+		r.What.say(l.T("To be let in, without any capability"))
 	default:
-		r.What = wants(asks)
+		r.What = wants(l, asks)
 		if d := k.lasts(q); d > 0 {
-			r.What.say(", for up to " + upTo(d))
+			r.What.say(", " + l.T("for up to %s", upTo(l, d)))
 		}
 	}
 	return r
@@ -259,36 +260,36 @@ func (k *Console) deskRows(v *visit, who provider.Person) (own, review []row, er
 	now := k.config.Now()
 	list := func(qs []approval.Question) (out []row) {
 		for _, q := range qs {
-			out = append(out, deskRow(q, now))
+			out = append(out, deskRow(v.Language, q, now))
 		}
 		return out
 	}
 	return list(mine), list(others), err
 }
 
-func deskRow(q approval.Question, now time.Time) row {
+func deskRow(l *lang.Language, q approval.Question, now time.Time) row {
 	r := row{ID: q.ID, Agent: cmp.Or(q.Requester, q.Holder), Reason: q.Purpose, For: q.Principal, Risky: q.Writes(), Expires: q.Expires}
 	if q.Requester != "" {
 		r.By.say(visible(q.Requester))
 	} else {
-		r.By.say("an agent without a name, " + clippedRunes(visible(q.Holder), maxQuoted))
+		r.By.say(l.T("an agent without a name, %s", clippedRunes(visible(q.Holder), maxQuoted)))
 	}
 	for i, m := range q.Matters {
 		if i < maxSaid {
 			if i > 0 {
 				r.What.say("; ")
 			}
-			r.What = append(r.What, matterSays(m)...)
+			r.What = append(r.What, matterSays(l, m)...)
 		}
 		r.Capabilities = append(r.Capabilities, m.Grant)
 	}
 	if n := len(q.Matters) - maxSaid; n > 0 {
-		r.What.say("; and " + strconv.Itoa(n) + " more")
+		r.What.say("; " + l.T("and %s more", lang.Number(n)))
 	}
 	if q.Kind == approval.ForCall {
-		r.What.say(", once")
+		r.What.say(", " + l.T("once"))
 	} else if q.Until.After(now) {
-		r.What.say(", for up to " + upTo(q.Until.Sub(now)))
+		r.What.say(", " + l.T("for up to %s", upTo(l, q.Until.Sub(now))))
 	}
 	return r
 }
@@ -302,8 +303,8 @@ func (k *Console) denyChosen(v *visit, who provider.Person) error {
 		if err != nil {
 			return err
 		}
-		if page.Problem = "Nothing is chosen: tick the requests to deny."; len(chosen) > 0 {
-			page.Problem, page.Chosen = "At most "+strconv.Itoa(perPage)+" requests can be denied at once. Nothing was denied.", chosen
+		if page.Problem = v.T("Nothing is chosen: tick the requests to deny."); len(chosen) > 0 {
+			page.Problem, page.Chosen = v.T("At most %s requests can be denied at once. Nothing was denied.", lang.Number(perPage)), chosen
 		}
 		return k.showStatus(v, http.StatusBadRequest, "approvals", page)
 	}
@@ -323,7 +324,7 @@ func (k *Console) denyChosen(v *visit, who provider.Person) error {
 	if err != nil {
 		return err
 	}
-	page.Done = "Denied: " + strconv.Itoa(denied) + "."
+	page.Done = v.T("Denied: %s.", lang.Number(denied))
 	page.Ended = ended
 	return k.show(v, "approvals", page)
 }
@@ -333,10 +334,10 @@ func (k *Console) denyChosen(v *visit, who provider.Person) error {
 func (k *Console) endedRow(v *visit, who provider.Person, id string) row {
 	if k.atDesk(id) {
 		if q, err := k.config.Desk.Question(v.r.Context(), who, id); err == nil {
-			return deskRow(q, k.config.Now())
+			return deskRow(v.Language, q, k.config.Now())
 		}
 	} else if q, err := k.config.Approvals.Question(v.r.Context(), who, id); err == nil {
-		return k.row(q)
+		return k.row(v.Language, q)
 	}
 	return row{}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -65,7 +66,7 @@ func (k *Console) toLink(v *visit) error {
 	}
 	page.Chosen, page.Seen, page.Mixed = true, k.config.Agents.LinkDigest(page.Linking, who, false), mixed(page.User)
 	page.Host = located(v, page.Host) // after the digest, which is of the stored host
-	page.Reads, page.Changes = k.given(page.Linking.Reads), k.given(page.Linking.Changes)
+	page.Reads, page.Changes = k.given(v.Language, page.Linking.Reads), k.given(v.Language, page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
 	page.ClaimedMore = len(page.Claimed) - len(page.ClaimedShown)
 	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
@@ -76,14 +77,14 @@ func (k *Console) toLink(v *visit) error {
 	return k.show(v, "link", page)
 }
 
-func (k *Console) given(defaults []provider.Grant) (out []given) {
+func (k *Console) given(l *lang.Language, defaults []provider.Grant) (out []given) {
 	for _, g := range defaults {
 		one := given{Name: g.Capability, Says: g.Capability}
 		c := k.config.Approvals.Capability(g.Capability)
 		if c != nil {
 			one.Says = c.Description
 		}
-		one.Words, one.Broad = inWords(g, c), g.Constraints == nil
+		one.Words, one.Broad = inWords(l, g, c), g.Constraints == nil
 		out = append(out, one)
 	}
 	return out
@@ -102,7 +103,7 @@ func (k *Console) linking(v *visit) (provider.Person, provider.Link, error) {
 	link := provider.Link{Host: v.r.PathValue("host"), User: form.Get("user"), AtOnce: form.Get("at_once") != "", Seen: form.Get("seen")}
 	switch {
 	case !k.fresh(v):
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then link the host", lasting(k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then link the host", lasting(lang.English, k.config.Fresh))
 	case form.Get("answer") != "link":
 		err = agentauth.Errorf(agentauth.CodeInvalidRequest, "the form does not say to link the host")
 	case link.Seen == "":

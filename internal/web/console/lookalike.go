@@ -11,28 +11,29 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // lookalike warns of misleading names of an agent, and of misleading values that it asks
 // for; "" for none. They have letters of several scripts in one word, the service's own
 // name (AAP-A8), or invisible characters.
-func lookalike(q provider.Question, service string) string {
+func lookalike(l *lang.Language, q provider.Question, service string) string {
 	for _, name := range []string{q.Agent.Name, q.Host.Name} {
 		for _, word := range strings.Fields(name) {
 			if mixed(word) {
-				return "A word in its name mixes letters of several scripts, which can be read as another name."
+				return l.T("A word in its name mixes letters of several scripts, which can be read as another name.")
 			}
 		}
 		if service != "" && strings.Contains(letters(name), letters(service)) {
-			return "It calls itself by the name of this service. It is not part of it."
+			return l.T("It calls itself by the name of this service. It is not part of it.")
 		}
 	}
 	var values []string
 	for _, g := range slices.Concat(q.Grants, q.Held) {
 		values = append(values, textsIn(g.ShownConstraints())...)
 	}
-	return marked(values)
+	return marked(l, values)
 }
 
 // textsIn are the texts of a value, and the names of its members.
@@ -86,7 +87,7 @@ func mixed(word string) bool {
 }
 
 // deskMark warns of misleading names in a question, "" for none (ATK-37).
-func deskMark(q approval.Question) string {
+func deskMark(l *lang.Language, q approval.Question) string {
 	names := []string{q.Requester, q.Purpose}
 	for _, m := range q.Matters {
 		names = append(names, m.Grant)
@@ -97,17 +98,17 @@ func deskMark(q approval.Question) string {
 			names = append(names, a.Value)
 		}
 	}
-	return marked(names)
+	return marked(l, names)
 }
 
 // marked warns of misleading texts.
-func marked(names []string) string {
+func marked(l *lang.Language, names []string) string {
 	for _, name := range names {
 		if strings.ContainsFunc(name, hidden) {
-			return "Something below has characters that cannot be seen, or that turn the direction of what is read. They are shown as \\u and a number."
+			return l.T("Something below has characters that cannot be seen, or that turn the direction of what is read. They are shown as \\u and a number.")
 		}
 		if slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }), mixed) {
-			return "A word below mixes letters of several scripts, which can be read as another word."
+			return l.T("A word below mixes letters of several scripts, which can be read as another word.")
 		}
 	}
 	return ""

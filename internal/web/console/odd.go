@@ -2,51 +2,46 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // odd are the warnings about a question, those that decide most first.
-func (k *Console) odd(q provider.Question, asks []asked) (out []string) {
+func (k *Console) odd(l *lang.Language, q provider.Question, asks []asked) (out []string) {
 	add := func(text string) {
 		if text != "" {
 			out = append(out, text)
 		}
 	}
-	add(lookalike(q, k.config.Name))
+	add(lookalike(l, q, k.config.Name))
 	var have known
 	for _, g := range q.Held {
 		have = append(have, valuesIn(g.ShownConstraints())...)
 	}
 	for _, g := range q.Grants {
-		add(have.resembles(valuesIn(g.ShownConstraints())))
+		add(have.resembles(l, valuesIn(g.ShownConstraints())))
 	}
 	for _, a := range asks {
 		if a.Wider != "" {
-			add("Wider than what it has: " + a.Wider + ".")
+			add(l.T("Wider than what it has: %s.", a.Wider))
 		}
 	}
 	if q.Approval.Method == agentauth.CIBA && q.Host.Status != agentauth.Active {
-		add("It asked for you by name: its operator knows what you are called, and no more. If you have not just started it yourself, deny it.")
+		add(l.T("It asked for you by name: its operator knows what you are called, and no more. If you have not just started it yourself, deny it."))
 	}
 	if n := len(q.Denied); n > 0 {
-		add("This agent was refused something " + times(n) + " before.")
+		add(l.T("This agent was refused something %s before.", times(l, n)))
 	}
-	add(imitates(q.Agent.Name, q.Host.Name, q.Approval.Reason, q.Approval.Message))
+	add(imitates(l, q.Agent.Name, q.Host.Name, q.Approval.Reason, q.Approval.Message))
 	return out
 }
 
-func times(n int) string {
-	if n == 1 {
-		return "1 time"
-	}
-	return fmt.Sprintf("%d times", n)
-}
+func times(l *lang.Language, n int) string { return l.N(n, "%s time", "%s times") }
 
 // valuesIn are the texts of a value, without the names of its members.
 func valuesIn(v powerbox.Value) (out []string) {
@@ -66,9 +61,9 @@ func valuesIn(v powerbox.Value) (out []string) {
 
 // deskOdd are the warnings about a question of the desk. A value that looks like one of an
 // earlier approval of the person, and is another, is another recipient.
-func (k *Console) deskOdd(ctx context.Context, who approval.Person, q approval.Question) ([]string, error) {
+func (k *Console) deskOdd(ctx context.Context, l *lang.Language, who approval.Person, q approval.Question) ([]string, error) {
 	var out []string
-	if mark := deskMark(q); mark != "" {
+	if mark := deskMark(l, q); mark != "" {
 		out = append(out, mark)
 	}
 	if len(argumentsOf(q)) > 0 {
@@ -80,11 +75,11 @@ func (k *Console) deskOdd(ctx context.Context, who approval.Person, q approval.Q
 		for _, a := range given {
 			have = append(have, argumentsOf(a.Question)...)
 		}
-		if like := have.resembles(argumentsOf(q)); like != "" {
+		if like := have.resembles(l, argumentsOf(q)); like != "" {
 			out = append(out, like)
 		}
 	}
-	if like := imitates(q.Purpose); like != "" {
+	if like := imitates(l, q.Purpose); like != "" {
 		out = append(out, like)
 	}
 	return out, nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -48,7 +49,7 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 	if err != nil {
 		return err
 	}
-	o := k.config.Operations.Visit(v.r, who.Principal)
+	o := k.config.Operations.Visit(v.r, who.Principal, v.Language)
 	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
 	cookie := k.cookie(v.r, sessionCookie)
 	o.Still = func() bool {
@@ -91,7 +92,7 @@ func (k *Console) change(v *visit, route operations.Route) error {
 	case route.Effect == operations.Gives:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "this gives authority back and takes a passkey, which browsers do not make at a numeric address; open the console by a host name, or use the command line")
 	case !k.fresh(v):
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(k.config.Fresh))
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(lang.English, k.config.Fresh))
 	}
 	if err != nil {
 		return err
@@ -143,20 +144,21 @@ type group struct {
 
 // menu lists the pages that a person can see.
 func (k *Console) menu(f *frame) []group {
+	l := f.Language
 	var out []group
 	if f.Operator && k.config.Operations != nil {
-		out = append(out, group{"Operate", operations.Links()})
+		out = append(out, group{l.T("Operate"), operations.Links(l)})
 	}
-	own := []operations.Link{{Path: "/approve", Text: "Approvals"}, {Path: "/approved", Text: "Approved"}, {Path: "/hosts", Text: "My agents"}, {Path: "/activity", Text: "Activity"}}
+	own := []operations.Link{{Path: "/approve", Text: l.T("Approvals")}, {Path: "/approved", Text: l.T("Approved")}, {Path: "/hosts", Text: l.T("My agents")}, {Path: "/activity", Text: l.T("Activity")}}
 	if f.Directory {
-		own = append(own, operations.Link{Path: "/registry", Text: "Registry"})
+		own = append(own, operations.Link{Path: "/registry", Text: l.T("Registry")})
 	}
-	out = append(out, group{"Decide", own})
-	settings := []operations.Link{{Path: "/passkeys", Text: "Passkeys"}}
+	out = append(out, group{l.T("Decide"), own})
+	settings := []operations.Link{{Path: "/passkeys", Text: l.T("Passkeys")}}
 	if f.Administrator {
-		settings = append([]operations.Link{{Path: "/people", Text: "People"}}, settings...)
+		settings = append([]operations.Link{{Path: "/people", Text: l.T("People")}}, settings...)
 	}
-	return append(out, group{"Settings", settings})
+	return append(out, group{l.T("Settings"), settings})
 }
 
 // Current reports whether a link of the menu leads to the part of the shown page.

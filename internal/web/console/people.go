@@ -1,8 +1,6 @@
 package console
 
 import (
-	"strconv"
-
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -50,12 +48,4 @@ func (k *Console) setPerson(v *visit) error {
 		return err
 	}
 	return v.see("/people")
-}
-
-// many words a number of things.
-func many(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -48,20 +49,20 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 		// Only administrators see a host without a user.
 		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
 		for _, s := range o.Agents {
-			h.Agents = append(h.Agents, k.agentView(s))
+			h.Agents = append(h.Agents, k.agentView(v.Language, s))
 		}
 		out = append(out, h)
 	}
 	return out, err
 }
 
-func (k *Console) agentView(s provider.Standing) agentView {
+func (k *Console) agentView(l *lang.Language, s provider.Standing) agentView {
 	a := agentView{Standing: s, Ends: s.Agent.Created.Add(s.Agent.Clocks.Absolute), Live: s.Status == agentauth.Active}
 	a.Over = s.Status == agentauth.Revoked || s.Status == agentauth.Rejected || s.Status == agentauth.Claimed
 	held := map[string]bool{}
 	for _, g := range s.Grants {
 		c := k.config.Approvals.Capability(g.Capability)
-		one := grantView{Grant: g, Says: g.Capability, Words: inWords(g, c), InForce: g.Effective(k.config.Now()) && a.Live}
+		one := grantView{Grant: g, Says: g.Capability, Words: inWords(l, g, c), InForce: g.Effective(k.config.Now()) && a.Live}
 		if c != nil {
 			one.Says, one.Risky = c.Description, c.Sensitivity != provider.Read
 		}
@@ -89,10 +90,11 @@ func (k *Console) hosts(v *visit) error {
 
 // preview counts the agents and grants that end with a host or an agent.
 type preview struct {
-	What, Name, ID, Action string
-	Agents                 []agentView
-	Grants                 int    // that are in force
-	Unlink, User           string // where a host is unlinked from its user, "" where it has none
+	Host             bool // it is a host, and no agent
+	Name, ID, Action string
+	Agents           []agentView
+	Grants           int    // that are in force
+	Unlink, User     string // where a host is unlinked from its user, "" where it has none
 }
 
 func (p *preview) add(a agentView) {
@@ -115,7 +117,7 @@ func (k *Console) previewHost(v *visit) error {
 	}
 	for _, h := range all {
 		if h.Host.ID == id {
-			p := preview{User: h.Host.User, What: "host", Name: h.Host.Name, ID: id, Action: "/hosts/" + url.PathEscape(id) + "/revoke"}
+			p := preview{User: h.Host.User, Host: true, Name: h.Host.Name, ID: id, Action: "/hosts/" + url.PathEscape(id) + "/revoke"}
 			if p.User != "" {
 				p.Unlink = "/hosts/" + url.PathEscape(id) + "/unlink"
 			}
@@ -137,7 +139,7 @@ func (k *Console) previewAgent(v *visit) error {
 	for _, h := range all {
 		for _, a := range h.Agents {
 			if a.Agent.ID == id {
-				p := preview{What: "agent", Name: a.Agent.Name, ID: id, Action: "/host-agents/" + url.PathEscape(id) + "/revoke"}
+				p := preview{Name: a.Agent.Name, ID: id, Action: "/host-agents/" + url.PathEscape(id) + "/revoke"}
 				p.add(a)
 				return k.show(v, "revoke", p)
 			}
@@ -205,7 +207,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	if !k.fresh(v) {
-		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(k.config.Fresh))
+		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(lang.English, k.config.Fresh))
 	}
 	asked := provider.Asked{Name: v.r.PostForm.Get("capability")}
 	if asked.Name == "" {
@@ -217,7 +219,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 	}
 	asked.Lasts = lasts
 	if c := k.config.Approvals.Capability(asked.Name); c != nil {
-		asked.Constraints, err = narrower(fields(byHand(c), c), v.r.PostForm)
+		asked.Constraints, err = narrower(fields(lang.English, byHand(c), c), v.r.PostForm)
 	}
 	return who, asked, err
 }
@@ -266,7 +268,7 @@ func (k *Console) toGrant(v *visit) error {
 			c := a.Offered[i]
 			return k.show(v, "grant", grantPage{
 				Agent: a.Agent, Capability: c.Name, Says: c.Description, Risky: c.Sensitivity != provider.Read, High: c.Sensitivity == provider.High,
-				MustLimit: c.MustLimit(), Fields: fields(byHand(c), c), Fresh: k.fresh(v), Passkeys: k.passkeys != nil, HasPasskey: len(keys) > 0,
+				MustLimit: c.MustLimit(), Fields: fields(v.Language, byHand(c), c), Fresh: k.fresh(v), Passkeys: k.passkeys != nil, HasPasskey: len(keys) > 0,
 			})
 		}
 	}
@@ -331,7 +333,7 @@ func (k *Console) activity(v *visit) error {
 	}
 	page := activityPage{Actions: actions}
 	if d := k.config.Agents.Retention(); d > 0 {
-		page.Kept = lasting(d)
+		page.Kept = lasting(v.Language, d)
 	}
 	return k.show(v, "activity", page)
 }

@@ -2,13 +2,13 @@ package console
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -34,7 +34,9 @@ func (s sentence) String() string {
 func (s *sentence) say(text string) { *s = append(*s, span{Text: text}) }
 
 // quote adds foreign words, which are cut.
-func (s *sentence) quote(text string) { *s = append(*s, span{quoted(text, maxQuoted), true}) }
+func (s *sentence) quote(l *lang.Language, text string) {
+	*s = append(*s, span{quoted(l, text, maxQuoted), true})
+}
 
 // How much of foreign words, and of limits, a sentence has. The rest stands below it.
 const (
@@ -45,60 +47,55 @@ const (
 )
 
 // quoted puts foreign words between quotation marks, at most so many characters of them.
-func quoted(text string, longest int) string {
-	return "\u201c" + words(agentauth.Plain(text, longest)) + "\u201d"
+func quoted(l *lang.Language, text string, longest int) string {
+	return l.Quote(words(agentauth.Plain(text, longest)))
 }
 
 // told is an operator's description as it stands in a sentence.
 func told(description string) string { return strings.TrimRight(visible(description), ". ") }
 
 // upTo says how long something lasts at most, as people do.
-func upTo(d time.Duration) string {
-	for _, unit := range []struct {
-		of   time.Duration
-		from time.Duration
-		name string
-	}{{24 * time.Hour, 48 * time.Hour, "day"}, {time.Hour, 2 * time.Hour, "hour"}, {time.Minute, 0, "minute"}} {
-		if d < unit.from {
-			continue
-		}
-		n := max(1, int((d+unit.of-1)/unit.of))
-		if n == 1 {
-			return "1 " + unit.name
-		}
-		return fmt.Sprintf("%d %ss", n, unit.name)
+func upTo(l *lang.Language, d time.Duration) string {
+	whole := func(unit time.Duration) int { return max(1, int((d+unit-1)/unit)) }
+	switch {
+	case d >= 48*time.Hour:
+		return days(l, whole(24*time.Hour))
+	case d >= 2*time.Hour:
+		return hours(l, whole(time.Hour))
+	case d >= 0:
+		return minutes(l, whole(time.Minute))
 	}
-	return "0 minutes"
+	return minutes(l, 0)
 }
 
 // says words the question of an agent.
-func (k *Console) says(q provider.Question, asks []asked) (s sentence) {
-	computer := "Known computer"
+func (k *Console) says(l *lang.Language, q provider.Question, asks []asked) (s sentence) {
+	computer := l.T("Known computer")
 	if q.Host.Status != agentauth.Active {
-		computer = "New computer"
+		computer = l.T("New computer")
 	}
 	s.say(computer)
 	if q.Host.Name != "" {
 		s.say(" ")
-		s.quote(q.Host.Name)
+		s.quote(l, q.Host.Name)
 	}
 	s.say(": ")
-	s.quote(q.Agent.Name)
+	s.quote(l, q.Agent.Name)
 	switch {
 	case q.Approval.Kind == provider.ForClaim:
-		s.say(", which acted on its own, would become yours, with this computer")
+		s.say(", " + l.T("which acted on its own, would become yours, with this computer"))
 		return s
 	case len(asks) == 0:
-		s.say(" wants to be let in, without any capability")
+		s.say(" " + l.T("wants to be let in, without any capability"))
 		return s
 	case q.Approval.Kind == provider.ForReactivation:
-		s.say(" wants to act again: ")
+		s.say(" " + l.T("wants to act again:") + " ")
 	default:
-		s.say(" wants: ")
+		s.say(" " + l.T("wants:") + " ")
 	}
-	s = append(s, wants(asks)...)
+	s = append(s, wants(l, asks)...)
 	if d := k.lasts(q); d > 0 {
-		s.say(", for up to " + upTo(d))
+		s.say(", " + l.T("for up to %s", upTo(l, d)))
 	}
 	return s
 }
@@ -123,23 +120,23 @@ func (k *Console) lasts(q provider.Question) time.Duration {
 }
 
 // wants are the capabilities in words.
-func wants(asks []asked) (s sentence) {
+func wants(l *lang.Language, asks []asked) (s sentence) {
 	for i, a := range asks[:min(len(asks), maxSaid)] {
 		if i > 0 {
 			s.say("; ")
 		}
 		s.say(told(cmp.Or(a.Says, a.Name)))
-		for _, part := range a.limits() {
+		for _, part := range a.limits(l) {
 			s.say(", " + part)
 		}
 		if a.Uses == 1 {
-			s.say(", once")
+			s.say(", " + l.T("once"))
 		} else if a.Uses > 1 {
-			s.say(fmt.Sprintf(", %d times", a.Uses))
+			s.say(", " + times(l, a.Uses))
 		}
 	}
 	if n := len(asks) - maxSaid; n > 0 {
-		s.say(fmt.Sprintf("; and %d more", n))
+		s.say("; " + l.T("and %s more", lang.Number(n)))
 	}
 	return s
 }
@@ -157,7 +154,7 @@ func (a asked) rank() int {
 
 // limits are the limits of a capability, in words, and the open fields of one that changes
 // something. The server enforces each of them.
-func (a asked) limits() (out []string) {
+func (a asked) limits(l *lang.Language) (out []string) {
 	limited, open := 0, 0
 	var free []string
 	for _, f := range a.Fields {
@@ -169,19 +166,19 @@ func (a asked) limits() (out []string) {
 			}
 		case a.Risky:
 			if open++; open <= maxOpen {
-				free = append(free, "any "+f.Title)
+				free = append(free, l.T("any %s", f.Title))
 			}
 		}
 	}
 	if n := limited - maxLimits; n > 0 {
-		out = append(out, fmt.Sprintf("%d more limits", n))
+		out = append(out, l.N(n, "%s more limit", "%s more limits"))
 	}
 	out = append(out, free...)
 	if n := open - maxOpen; n > 0 {
-		out = append(out, fmt.Sprintf("%d more with any value", n))
+		out = append(out, l.T("%s more with any value", lang.Number(n)))
 	}
 	if len(out) == 0 && a.Risky {
-		return []string{"with any values"}
+		return []string{l.T("with any values")}
 	}
 	return out
 }
@@ -196,55 +193,55 @@ func clippedRunes(s string, longest int) string {
 
 // deskSays words a question of the desk. The caller is the verified one: the operator's
 // name, or none.
-func deskSays(q approval.Question, now time.Time) (s sentence) {
+func deskSays(l *lang.Language, q approval.Question, now time.Time) (s sentence) {
 	if q.Requester != "" {
 		s.say(visible(q.Requester))
 	} else {
-		s.say("An agent without a name")
+		s.say(l.T("An agent without a name"))
 	}
 	call := q.Kind == approval.ForCall
-	s.say(" wants")
+	wants := l.T("wants:")
 	if call {
-		s.say(", now and once")
+		wants = l.T("wants, now and once:")
 	}
-	s.say(": ")
+	s.say(" " + wants + " ")
 	for i, m := range q.Matters[:min(len(q.Matters), maxSaid)] {
 		if i > 0 {
 			s.say("; ")
 		}
-		s = append(s, matterSays(m)...)
+		s = append(s, matterSays(l, m)...)
 	}
 	if n := len(q.Matters) - maxSaid; n > 0 {
-		s.say(fmt.Sprintf("; and %d more", n))
+		s.say("; " + l.T("and %s more", lang.Number(n)))
 	}
 	if !call && q.Until.After(now) {
-		s.say(", for up to " + upTo(q.Until.Sub(now)))
+		s.say(", " + l.T("for up to %s", upTo(l, q.Until.Sub(now))))
 	}
 	return s
 }
 
 // matterSays words one matter: the arguments of a call, recipient and amount first, are
 // the agent's, and quoted.
-func matterSays(m issuer.Matter) (s sentence) {
+func matterSays(l *lang.Language, m issuer.Matter) (s sentence) {
 	var names []string
 	for _, op := range m.Operations {
 		names = append(names, visible(op.Name))
 	}
 	s.say(told(cmp.Or(m.Says, m.Grant)) + " (" + strings.Join(names, ", ") + ")")
 	for i, r := range m.Resources[:min(len(m.Resources), maxSaid)] {
-		s.say([]string{" on ", ", "}[min(i, 1)])
-		s.quote(cmp.Or(r.Name, r.ID))
+		s.say([]string{" " + l.T("on") + " ", ", "}[min(i, 1)])
+		s.quote(l, cmp.Or(r.Name, r.ID))
 	}
 	if n := len(m.Resources) - maxSaid; n > 0 {
-		s.say(fmt.Sprintf(" and %d more", n))
+		s.say(" " + l.T("and %s more", lang.Number(n)))
 	}
 	arguments := ordered(m.Arguments)
 	for _, a := range arguments[:min(len(arguments), maxLimits)] {
 		s.say(", " + clippedRunes(words(named(a.Name)), maxQuoted) + " ")
-		s = append(s, span{readable(a.Value, maxQuoted), true})
+		s = append(s, span{readable(l, a.Value, maxQuoted), true})
 	}
 	if n := len(arguments) - maxLimits; n > 0 {
-		s.say(fmt.Sprintf(", %d more", n))
+		s.say(", " + l.T("%s more", lang.Number(n)))
 	}
 	return s
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -77,13 +78,13 @@ func TestSentenceOfARequest(t *testing.T) {
 		"words of its own":     {asksFor(agentauth.Active, wanted("look", `{"at most 1 EUR": {"max": 1}}`)), "Known computer \u201cLaptop\u201d: \u201cRent payer\u201d wants: See the balance, for up to 7 days"},
 		"nothing":              {asksFor(agentauth.Pending), "New computer \u201cLaptop\u201d: \u201cRent payer\u201d wants to be let in, without any capability"},
 	} {
-		if got := k.says(c.q, k.asks(c.q)).String(); got != c.want {
+		if got := k.says(lang.English, c.q, k.asks(lang.English, c.q)).String(); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
 	q := asksFor(agentauth.Pending)
 	q.Agent.Name = "x\u201d. Approved by IT. Known computer \u201c" + strings.Repeat("y", 100)
-	s := k.says(q, nil)
+	s := k.says(lang.English, q, nil)
 	if inner := strings.Trim(s[4].Text, "\u201c\u201d"); !s[4].Theirs || strings.ContainsAny(inner, "\u201c\u201d\"") || len([]rune(inner)) > 2*maxQuoted {
 		t.Errorf("an agent's name ends its quotation, or is not cut: %q", s[4].Text)
 	}
@@ -96,10 +97,10 @@ func TestSentenceOfACall(t *testing.T) {
 		Grant: "mail:send", Says: "Send mail", Operations: []issuer.Operation{{Name: "send", Write: true}},
 		Arguments: []issuer.Argument{{Name: "body", Value: `"` + strings.Repeat("long ", 100) + `"`}, {Name: "flag", Value: "true"}, {Name: "amount", Value: "12"}, {Name: "send_to", Value: `"bob@example.org"`}},
 	}}}
-	if got, want := deskSays(q, testNow).String(), "mailer wants, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
+	if got, want := deskSays(lang.English, q, testNow).String(), "mailer wants, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if got, want := callDoes(q), "send, send to \u201cbob@example.org\u201d, amount 12, once"; got != want {
+	if got, want := callDoes(lang.English, q), "send, send to \u201cbob@example.org\u201d, amount 12, once"; got != want {
 		t.Errorf("the button: got %s\nwant %s", got, want)
 	}
 }
@@ -117,7 +118,7 @@ func TestWidenedLimitsAreMarked(t *testing.T) {
 	} {
 		q := asksFor(agentauth.Active, wanted("pay", asked))
 		q.Held = []provider.Grant{held}
-		if got := k.asks(q)[0].Wider; got != want {
+		if got := k.asks(lang.English, q)[0].Wider; got != want {
 			t.Errorf("%s: got %q; want %q", asked, got, want)
 		}
 	}
@@ -129,11 +130,11 @@ func TestLookalikeValuesAreMarked(t *testing.T) {
 	for value, marked := range map[string]bool{
 		"bob@example.org": false, "b0b@example.org": true, "b\u043eb@example.org": true, "bob@exarnple.org": true, "acc_l23": true, "acc_124": false, "carol@example.org": false, "": false,
 	} {
-		if got := have.resembles([]string{value}) != ""; got != marked {
+		if got := have.resembles(lang.English, []string{value}) != ""; got != marked {
 			t.Errorf("%q is marked: %v; want %v", value, got, marked)
 		}
 	}
-	if imitates("Rent payer", "To pay the rent") != "" || imitates("Verified: payer") == "" || imitates(strings.Repeat("please ", 60)) == "" {
+	if imitates(lang.English, "Rent payer", "To pay the rent") != "" || imitates(lang.English, "Verified: payer") == "" || imitates(lang.English, strings.Repeat("please ", 60)) == "" {
 		t.Error("words that imitate the page, or push it down, are not marked as they are")
 	}
 }
@@ -166,7 +167,7 @@ func TestInboxFilters(t *testing.T) {
 		{filter{Page: 1, Text: "nowhere"}, 0, 1, 0},
 	} {
 		page := inboxPage{Filter: c.filter}
-		page.fill(append(k.groups(qs), rows{}, rows{}))
+		page.fill(append(k.groups(lang.English, qs), rows{}, rows{}))
 		shown := 0
 		for _, g := range page.Groups {
 			shown += len(g.Rows)
@@ -192,7 +193,7 @@ func TestTimeLeftIsReadWithoutScript(t *testing.T) {
 		t.Errorf("got %s; want %s", got, want)
 	}
 	for d, want := range map[time.Duration]string{7 * 24 * time.Hour: "7 days", 7*24*time.Hour - time.Second: "7 days", 90 * time.Minute: "90 minutes", 25 * time.Hour: "25 hours", time.Second: "1 minute"} {
-		if got := upTo(d); got != want {
+		if got := upTo(lang.English, d); got != want {
 			t.Errorf("%s is up to %s; want %s", d, got, want)
 		}
 	}

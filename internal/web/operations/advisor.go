@@ -75,7 +75,7 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		page.Agent = page.Agents[0]
 	}
 	if page.Agent == "" {
-		return Answer{Page: "advisor", Title: "Advisor", Body: page}, nil
+		return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, nil
 	}
 	q := audit.Query{Since: p.config.Now().Add(-time.Duration(page.Days) * 24 * time.Hour)}
 	u, err := audit.UsageOf(v.Context(), counted{v.API, &page}, page.Agent, q)
@@ -93,5 +93,5 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		return Answer{}, fmt.Errorf("operations: %w", err)
 	}
 	page.Narrow = string(scopes)
-	return Answer{Page: "advisor", Title: "Advisor", Body: page}, nil
+	return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, nil
 }

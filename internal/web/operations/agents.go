@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // agentsPage is the table of agents.
@@ -29,29 +30,30 @@ type agentRow struct {
 }
 
 // kinds are the names of the kinds of agents.
-var kinds = map[string]string{"a2a": "A2A", "mcp": "MCP", "agent_auth": "Agent Auth", "local": "in a program"}
+var kinds = map[string]string{"a2a": "A2A", "mcp": "MCP", "agent_auth": "Agent Auth", "local": lang.Mark("in a program")}
 
 func (p *Pages) agents(v *Visit) (Answer, error) {
-	rows, err := p.agentRows(v.Context(), v.API)
+	rows, err := p.agentRows(v)
 	if err != nil {
 		return Answer{}, err
 	}
 	page := agentsPage{Text: strings.TrimSpace(v.URL.Query().Get("text")), All: len(rows)}
 	for _, row := range rows {
-		if row.matches(page.Text) {
+		if row.matches(v.Language, page.Text) {
 			page.Agents = append(page.Agents, row)
 		}
 	}
-	return Answer{Page: "agents", Title: "Agents", Body: page}, nil
+	return Answer{Page: "agents", Title: v.T("Agents"), Body: page}, nil
 }
 
-func (p *Pages) agentRows(ctx context.Context, of API) ([]agentRow, error) {
+func (p *Pages) agentRows(v *Visit) ([]agentRow, error) {
+	ctx := v.Context()
 	var statuses []api.AgentStatus
 	var activity api.ActivityReport
-	if err := of.Get(ctx, "/v1/agents", &statuses); err != nil {
+	if err := v.API.Get(ctx, "/v1/agents", &statuses); err != nil {
 		return nil, err
 	}
-	if err := of.Get(ctx, "/v1/summary", &activity); err != nil {
+	if err := v.API.Get(ctx, "/v1/summary", &activity); err != nil {
 		return nil, err
 	}
 	calls := map[string]api.AgentActivity{}
@@ -60,15 +62,15 @@ func (p *Pages) agentRows(ctx context.Context, of API) ([]agentRow, error) {
 	}
 	rows := make([]agentRow, len(statuses))
 	for i, s := range statuses {
-		rows[i] = p.row(s, calls[s.ID])
+		rows[i] = p.row(v.Language, s, calls[s.ID])
 	}
 	return rows, nil
 }
 
-func (p *Pages) row(s api.AgentStatus, calls api.AgentActivity) agentRow {
-	row := agentRow{AgentStatus: s, AgentActivity: calls, Kinds: kinds[s.Kind]}
+func (p *Pages) row(l *lang.Language, s api.AgentStatus, calls api.AgentActivity) agentRow {
+	row := agentRow{AgentStatus: s, AgentActivity: calls, Kinds: l.T(kinds[s.Kind])}
 	if !calls.Last.IsZero() {
-		row.Used = ago(p.config.Now().Sub(calls.Last))
+		row.Used = ago(l, p.config.Now().Sub(calls.Last))
 	}
 	if s.Enforcement != nil {
 		row.Level = s.Enforcement.Level
@@ -77,10 +79,13 @@ func (p *Pages) row(s api.AgentStatus, calls api.AgentActivity) agentRow {
 }
 
 // matches reports whether every word of a search is in the row.
-func (r agentRow) matches(text string) bool {
+func (r agentRow) matches(l *lang.Language, text string) bool {
 	has := []string{r.ID, r.Mode, r.Kinds, r.Level, r.Health.State}
 	if r.Frozen {
-		has = append(has, "frozen")
+		has = append(has, "frozen", l.T("frozen"))
+	}
+	if r.Health.State == "unreachable" {
+		has = append(has, l.T("unreachable"))
 	}
 	all := strings.ToLower(strings.Join(append(has, r.Callers...), "\n"))
 	for _, word := range strings.Fields(strings.ToLower(text)) {
@@ -136,9 +141,9 @@ func (p *Pages) agent(v *Visit) (Answer, error) {
 	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}}
 	i := slices.IndexFunc(activity.Agents, func(a api.AgentActivity) bool { return a.Agent == id })
 	if i >= 0 {
-		page.agentRow = p.row(detail.AgentStatus, activity.Agents[i])
+		page.agentRow = p.row(v.Language, detail.AgentStatus, activity.Agents[i])
 	} else {
-		page.agentRow = p.row(detail.AgentStatus, api.AgentActivity{})
+		page.agentRow = p.row(v.Language, detail.AgentStatus, api.AgentActivity{})
 	}
 	found, next, err := v.API.capabilities(ctx, url.Values{"agent": {id}}, treeLimit)
 	if err != nil {

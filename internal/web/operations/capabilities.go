@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // capabilitiesPage is a page of the capabilities in force.
@@ -45,7 +46,7 @@ func (p *Pages) capabilities(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	for _, c := range found {
-		page.Rows = append(page.Rows, p.capabilityRow(c))
+		page.Rows = append(page.Rows, p.capabilityRow(v.Language, c))
 	}
 	if next != "" {
 		query.Del("limit")
@@ -59,11 +60,11 @@ func (p *Pages) capabilities(v *Visit) (Answer, error) {
 	for _, a := range agents {
 		page.Agents = append(page.Agents, a.ID)
 	}
-	return Answer{Page: "capabilities", Title: "Capabilities", Body: page}, nil
+	return Answer{Page: "capabilities", Title: v.T("Capabilities"), Body: page}, nil
 }
 
-func (p *Pages) capabilityRow(c api.CapabilityStatus) capabilityRow {
-	row := capabilityRow{CapabilityStatus: c, Who: who(c.Requester, c.Holder), Left: ago(c.Expires.Sub(p.config.Now()))}
+func (p *Pages) capabilityRow(l *lang.Language, c api.CapabilityStatus) capabilityRow {
+	row := capabilityRow{CapabilityStatus: c, Who: who(c.Requester, c.Holder), Left: ago(l, c.Expires.Sub(p.config.Now()))}
 	if n := len(c.Ancestors); n > 0 {
 		row.From = c.Ancestors[n-1]
 	}
@@ -100,8 +101,8 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 	if err := v.API.Get(ctx, "/v1/capabilities/"+url.PathEscape(v.PathValue("id")), &c); err != nil {
 		return Answer{}, err
 	}
-	page := capabilityPage{capabilityRow: p.capabilityRow(c)}
-	all, depth, err := inWords(c.Authority)
+	page := capabilityPage{capabilityRow: p.capabilityRow(v.Language, c)}
+	all, depth, err := inWords(v.Language, c.Authority)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -118,7 +119,7 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 		if err := v.API.Get(ctx, "/v1/capabilities/"+url.PathEscape(id), &one); err != nil {
 			return Answer{}, err
 		}
-		page.Chain = append(page.Chain, p.capabilityRow(one))
+		page.Chain = append(page.Chain, p.capabilityRow(v.Language, one))
 	}
 	family, _, err := v.API.capabilities(ctx, url.Values{"root": {c.Root}}, treeLimit)
 	if err != nil {
@@ -144,7 +145,7 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 }
 
 // inWords says what an authority allows.
-func inWords(raw json.RawMessage) ([]allowed, int, error) {
+func inWords(l *lang.Language, raw json.RawMessage) ([]allowed, int, error) {
 	value, err := powerbox.ParseValue(raw)
 	if err != nil {
 		return nil, 0, err
@@ -155,19 +156,19 @@ func inWords(raw json.RawMessage) ([]allowed, int, error) {
 	}
 	var out []allowed
 	for _, clause := range a.Clauses() {
-		one := allowed{Operation: clause.Pattern.String(), Others: "no other arguments"}
+		one := allowed{Operation: clause.Pattern.String(), Others: l.T("no other arguments")}
 		if clause.Shape.Rest() == powerbox.RestAny {
-			one.Others = "any other arguments"
+			one.Others = l.T("any other arguments")
 		}
 		for _, f := range clause.Shape.Fields() {
-			says := admits(f.Constraint)
+			says := admits(l, f.Constraint)
 			if !f.Required {
-				says += ", or left out"
+				says = l.T("%s, or left out", says)
 			}
 			one.Limits = append(one.Limits, limit{f.Name, says})
 		}
 		if len(one.Limits) == 0 {
-			one.Others = map[bool]string{true: "any arguments", false: "no arguments"}[clause.Shape.Rest() == powerbox.RestAny]
+			one.Others = map[bool]string{true: l.T("any arguments"), false: l.T("no arguments")}[clause.Shape.Rest() == powerbox.RestAny]
 		}
 		out = append(out, one)
 	}
@@ -175,29 +176,29 @@ func inWords(raw json.RawMessage) ([]allowed, int, error) {
 }
 
 // admits says what a constraint admits.
-func admits(c powerbox.Constraint) string {
+func admits(l *lang.Language, c powerbox.Constraint) string {
 	switch c := c.(type) {
 	case powerbox.ExactValue:
-		return "exactly " + c.Value.String()
+		return l.T("exactly %s", c.Value)
 	case powerbox.OneOf:
 		if n := len(c.Values); n > 0 && !slices.ContainsFunc(c.Values, func(v powerbox.Value) bool { return !isHandle(v) }) {
-			return "the handle of one of " + plural(n, "resource")
+			return l.N(n, "the handle of %s resource", "the handle of one of %s resources")
 		}
-		return "one of " + values(c.Values)
+		return l.T("one of %s", values(l, c.Values))
 	case powerbox.NotOneOf:
-		return "none of " + values(c.Excluded)
+		return l.T("none of %s", values(l, c.Excluded))
 	case powerbox.Contains:
-		return "a list with " + values(c.Required)
+		return l.T("a list with %s", values(l, c.Required))
 	case powerbox.Subset:
-		return "a list of only " + values(c.Allowed)
+		return l.T("a list of only %s", values(l, c.Allowed))
 	case powerbox.Wildcard:
-		return "any value"
+		return l.T("any value")
 	case powerbox.Range:
-		return between(c)
+		return between(l, c)
 	case powerbox.All:
-		return several(c.Constraints, " and ")
+		return several(l, c.Constraints, l.T("and"))
 	case powerbox.AnyOf:
-		return several(c.Constraints, " or ")
+		return several(l, c.Constraints, l.T("or"))
 	default: // the extensions' own form says it best
 		return c.JSON().String()
 	}
@@ -210,39 +211,39 @@ func isHandle(v powerbox.Value) bool {
 	return ok && strings.HasPrefix(text, "rh_")
 }
 
-func between(c powerbox.Range) string {
+func between(l *lang.Language, c powerbox.Range) string {
 	var parts []string
 	if c.Min != nil {
-		parts = append(parts, map[bool]string{true: "more than ", false: "at least "}[c.MinExclusive]+c.Min.String())
+		parts = append(parts, l.T(map[bool]string{true: lang.Mark("more than %s"), false: lang.Mark("at least %s")}[c.MinExclusive], c.Min))
 	}
 	if c.Max != nil {
-		parts = append(parts, map[bool]string{true: "less than ", false: "at most "}[c.MaxExclusive]+c.Max.String())
+		parts = append(parts, l.T(map[bool]string{true: lang.Mark("less than %s"), false: lang.Mark("at most %s")}[c.MaxExclusive], c.Max))
 	}
 	if len(parts) == 0 {
-		return "any number"
+		return l.T("any number")
 	}
-	return strings.Join(parts, " and ")
+	return strings.Join(parts, " "+l.T("and")+" ")
 }
 
-func several(all []powerbox.Constraint, joint string) string {
+func several(l *lang.Language, all []powerbox.Constraint, joint string) string {
 	parts := make([]string, len(all))
 	for i, c := range all {
-		parts[i] = admits(c)
+		parts[i] = admits(l, c)
 	}
-	return strings.Join(parts, joint)
+	return strings.Join(parts, " "+joint+" ")
 }
 
 // valueLimit is how many values of a list are shown.
 const valueLimit = 12
 
-func values(all []powerbox.Value) string {
+func values(l *lang.Language, all []powerbox.Value) string {
 	var parts []string
 	for _, v := range all[:min(len(all), valueLimit)] {
 		parts = append(parts, v.String())
 	}
 	text := strings.Join(parts, ", ")
 	if n := len(all) - valueLimit; n > 0 {
-		text += " and " + plural(n, "more value")
+		text = l.N(n, "%[2]s and %[1]s more value", "%[2]s and %[1]s more values", text)
 	}
 	return text
 }

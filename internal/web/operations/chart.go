@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // The size of a chart, in its own units.
@@ -29,35 +30,35 @@ type Bar struct {
 func at(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 // callsChart stacks denied calls on allowed ones.
-func callsChart(minutes []api.Minute) Chart {
+func callsChart(l *lang.Language, minutes []api.Minute) Chart {
 	most, allowed, denied := 1, 0, 0
 	for _, m := range minutes {
 		most = max(most, m.Allowed+m.Denied)
 		allowed, denied = allowed+m.Allowed, denied+m.Denied
 	}
-	c := Chart{Top: strconv.Itoa(most) + " a minute", Says: plural(allowed, "call") + " allowed and " + strconv.Itoa(denied) + " denied in the last hour, by minute"}
+	c := Chart{Top: l.T("%s a minute", number(most)), Says: l.T("Allowed calls in the last hour: %s, denied calls: %s, by minute", number(allowed), number(denied))}
 	slot := float64(chartWidth) / float64(max(1, len(minutes)))
 	scale := float64(chartHeight) / float64(most)
 	for i, m := range minutes {
 		when := m.At.Format("15:04") + " UTC: "
 		up, down := float64(m.Allowed)*scale, float64(m.Denied)*scale
 		if m.Allowed > 0 {
-			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up), at(slot - 1), at(up), "allowed", when + strconv.Itoa(m.Allowed) + " allowed"})
+			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up), at(slot - 1), at(up), "allowed", when + l.T("%s allowed", number(m.Allowed))})
 		}
 		if m.Denied > 0 {
-			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up - down), at(slot - 1), at(down), "denied", when + strconv.Itoa(m.Denied) + " denied"})
+			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up - down), at(slot - 1), at(down), "denied", when + l.T("%s denied", number(m.Denied))})
 		}
 	}
 	return c
 }
 
 // latencyChart draws the 99th percentile of each minute, and the median over it.
-func latencyChart(minutes []api.Minute) Chart {
+func latencyChart(l *lang.Language, minutes []api.Minute) Chart {
 	var most int64 = 1
 	for _, m := range minutes {
 		most = max(most, m.P99)
 	}
-	c := Chart{Top: strconv.FormatInt(most, 10) + " ms", Says: "Milliseconds from the decision to the outcome, by minute: median and 99th percentile, at most " + strconv.FormatInt(most, 10)}
+	c := Chart{Top: strconv.FormatInt(most, 10) + " ms", Says: l.T("Milliseconds from the decision to the outcome, by minute: median and 99th percentile, at most %s", number(most))}
 	slot := float64(chartWidth) / float64(max(1, len(minutes)))
 	scale := float64(chartHeight) / float64(most)
 	for i, m := range minutes {
@@ -67,16 +68,8 @@ func latencyChart(minutes []api.Minute) Chart {
 		when := m.At.Format("15:04") + " UTC: "
 		high, middle := float64(m.P99)*scale, float64(m.P50)*scale
 		c.Bars = append(c.Bars,
-			Bar{at(float64(i) * slot), at(chartHeight - high), at(slot - 1), at(high), "p99", when + "99 % within " + strconv.FormatInt(m.P99, 10) + " ms"},
-			Bar{at(float64(i) * slot), at(chartHeight - middle), at(slot - 1), at(middle), "p50", when + "half within " + strconv.FormatInt(m.P50, 10) + " ms"})
+			Bar{at(float64(i) * slot), at(chartHeight - high), at(slot - 1), at(high), "p99", when + l.T("99 %% within %s ms", number(m.P99))},
+			Bar{at(float64(i) * slot), at(chartHeight - middle), at(slot - 1), at(middle), "p50", when + l.T("half within %s ms", number(m.P50))})
 	}
 	return c
-}
-
-// plural words a number of things.
-func plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return number(n) + " " + thing
 }

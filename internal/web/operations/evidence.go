@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // evidencePath is the place of the search over records.
@@ -47,7 +48,7 @@ type search struct{ values url.Values }
 var searchNames = []string{"agent", "requester", "operation", "decision", "reason", "task", "trace", "principal", "capability", "since", "until", "before"}
 
 // searchTexts are what the form has of them as texts, with their labels.
-var searchTexts = []field{{Name: "agent", Label: "Agent"}, {Name: "requester", Label: "Caller"}, {Name: "operation", Label: "Operation"}, {Name: "reason", Label: "Reason"}, {Name: "task", Label: "Task"}, {Name: "capability", Label: "Capability"}}
+var searchTexts = []field{{Name: "agent", Label: lang.Mark("Agent")}, {Name: "requester", Label: lang.Mark("Caller")}, {Name: "operation", Label: lang.Mark("Operation")}, {Name: "reason", Label: lang.Mark("Reason")}, {Name: "task", Label: lang.Mark("Task")}, {Name: "capability", Label: lang.Mark("Capability")}}
 
 // field is one input of the form.
 type field struct{ Name, Label, Value string }
@@ -138,9 +139,9 @@ type row struct {
 	Outcome bool   // it tells the outcome of a decision
 }
 
-func rowOf(r evidence.Record) row {
+func rowOf(l *lang.Language, r evidence.Record) row {
 	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != ""}
-	out.Said, out.Class = said(r)
+	out.Said, out.Class = said(l, r)
 	if n := len(r.Details.Reasons); n > 0 {
 		out.Reason, out.More = r.Details.Reasons[0].Code, n-1
 	}
@@ -148,24 +149,24 @@ func rowOf(r evidence.Record) row {
 }
 
 // said is what a record says, in a word, with the class of its colour.
-func said(r evidence.Record) (word, class string) {
+func said(l *lang.Language, r evidence.Record) (word, class string) {
 	if r.Details.OutcomeOf != "" {
 		return strings.ToLower(cmp.Or(string(r.OutcomeStatus), "outcome")), "quiet"
 	}
-	return decided(r.Decision, audit.Waits(r.Decision, r.Details.Reasons))
+	return decided(l, r.Decision, audit.Waits(r.Decision, r.Details.Reasons))
 }
 
 // decided is a decision in a word, with the class of its colour.
-func decided(d evidence.Decision, waits bool) (word, class string) {
+func decided(l *lang.Language, d evidence.Decision, waits bool) (word, class string) {
 	switch {
 	case d == evidence.Allow:
-		return "allowed", "new"
+		return l.T("allowed"), "new"
 	case d == evidence.Deny:
-		return "denied", "risk"
+		return l.T("denied"), "risk"
 	case waits:
-		return "waits", "first"
+		return l.T("waits"), "first"
 	}
-	return "observed", "quiet"
+	return l.T("observed"), "quiet"
 }
 
 // facet counts the values of one kind.
@@ -181,16 +182,16 @@ type facetValue struct {
 }
 
 // facets counts what the search has found.
-func facets(s search, records []evidence.Record) []facet {
+func facets(l *lang.Language, s search, records []evidence.Record) []facet {
 	kinds := []struct {
 		name, label string
 		of          func(evidence.Record) string
 	}{
-		{"decision", "Decision", func(r evidence.Record) string { return string(r.Decision) }},
-		{"agent", "Agent", func(r evidence.Record) string { return r.AgentID }},
-		{"requester", "Caller", func(r evidence.Record) string { return r.Details.Requester }},
-		{"reason", "Reason", nil},
-		{"operation", "Operation", func(r evidence.Record) string { return r.Intent.Operation }},
+		{"decision", l.T("Decision"), func(r evidence.Record) string { return string(r.Decision) }},
+		{"agent", l.T("Agent"), func(r evidence.Record) string { return r.AgentID }},
+		{"requester", l.T("Caller"), func(r evidence.Record) string { return r.Details.Requester }},
+		{"reason", l.T("Reason"), nil},
+		{"operation", l.T("Operation"), func(r evidence.Record) string { return r.Intent.Operation }},
 	}
 	var out []facet
 	for _, kind := range kinds {
@@ -258,17 +259,17 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 	s := searchOf(v.URL.Query())
 	page := evidencePage{Decision: s.values.Get("decision"), Since: s.values.Get("since"), Until: s.values.Get("until"), CSV: s.at("/records.csv"), OCSF: s.at("/records.ocsf.jsonl")}
 	for _, f := range searchTexts {
-		page.Fields = append(page.Fields, field{f.Name, f.Label, s.values.Get(f.Name)})
+		page.Fields = append(page.Fields, field{f.Name, v.T(f.Label), s.values.Get(f.Name)})
 	}
 	for _, name := range searchNames {
 		if value := s.values.Get(name); value != "" && name != "before" {
-			page.Chosen = append(page.Chosen, chosen{labelOf(name), value, s.changed(name, "").at("")})
+			page.Chosen = append(page.Chosen, chosen{labelOf(v.Language, name), value, s.changed(name, "").at("")})
 		}
 	}
 	if s.values.Get("before") != "" {
 		page.Newest = s.changed("", "").at("")
 	}
-	answer := Answer{Page: "evidence", Title: "Evidence", Script: "verify.js"}
+	answer := Answer{Page: "evidence", Title: v.T("Evidence"), Script: "verify.js"}
 	var activity api.ActivityReport
 	if err := v.API.Get(v.Context(), "/v1/summary", &activity); err != nil {
 		return Answer{}, err
@@ -282,13 +283,16 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 	return answer, err
 }
 
-func labelOf(name string) string {
+// otherLabels are the labels of what the form has no input of a text for.
+var otherLabels = map[string]string{"decision": lang.Mark("Decision"), "trace": lang.Mark("Trace"), "principal": lang.Mark("For user"), "since": lang.Mark("Since"), "until": lang.Mark("Until")}
+
+func labelOf(l *lang.Language, name string) string {
 	for _, f := range searchTexts {
 		if f.Name == name {
-			return f.Label
+			return l.T(f.Label)
 		}
 	}
-	return strings.ToUpper(name[:1]) + name[1:]
+	return l.T(otherLabels[name])
 }
 
 // find fills the page with the records that the search finds.
@@ -306,9 +310,9 @@ func (page *evidencePage) find(v *Visit, s search) error {
 	for i, one := range sealed {
 		records[i] = one.Record()
 	}
-	page.Counted, page.Facets = len(records), facets(s, records)
+	page.Counted, page.Facets = len(records), facets(v.Language, s, records)
 	for _, r := range records[:min(len(records), shownRecords)] {
-		page.Rows = append(page.Rows, rowOf(r))
+		page.Rows = append(page.Rows, rowOf(v.Language, r))
 	}
 	switch {
 	case len(records) > shownRecords:

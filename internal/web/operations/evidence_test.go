@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -33,7 +34,7 @@ func called(id, agent, caller string, d evidence.Decision, codes ...string) evid
 // and a code that two reasons of a record have once.
 func TestFacetsCountEachRecordOnce(t *testing.T) {
 	s := searchOf(url.Values{"agent": {"mail"}, "before": {"rec_9"}, "unknown": {"x"}})
-	got := facets(s, []evidence.Record{
+	got := facets(lang.English, s, []evidence.Record{
 		called("rec_1", "mail", "desk", evidence.Deny, "frozen", "frozen", "replay"), called("rec_2", "mail", "", evidence.Deny, "frozen"), called("rec_3", "mail", "desk", evidence.Allow),
 	})
 	var texts []string

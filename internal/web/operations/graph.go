@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // graphPage is who may hand what to whom.
@@ -72,8 +73,8 @@ func (p *Pages) graph(v *Visit) (Answer, error) {
 		}
 		page.Changes = changes(before, report)
 	}
-	page.fill(report)
-	return Answer{Page: "graph", Title: "Graph", Body: page}, nil
+	page.fill(v.Language, report)
+	return Answer{Page: "graph", Title: v.T("Graph"), Body: page}, nil
 }
 
 func graphPath(agent, without string) string {
@@ -102,7 +103,7 @@ func (page *graphPage) link(hops int, without string) string {
 	return "/admin/graph?" + query.Encode()
 }
 
-func (page *graphPage) fill(report api.GraphReport) {
+func (page *graphPage) fill(l *lang.Language, report api.GraphReport) {
 	for _, a := range report.Agents {
 		page.Agents = append(page.Agents, a.Agent)
 		page.Radii = append(page.Radii, a.Radius)
@@ -114,9 +115,9 @@ func (page *graphPage) fill(report api.GraphReport) {
 	if page.Agent != "" {
 		page.Reached = report.Reach
 		for _, hops := range []int{1, 2, 3, 0} {
-			text := "all"
+			text := l.T("all")
 			if hops > 0 {
-				text = plural(hops, "hop")
+				text = l.N(hops, "%s hop", "%s hops")
 			}
 			page.Choices = append(page.Choices, choice{page.link(hops, page.Without), text, hops == page.Hops})
 		}
@@ -127,7 +128,7 @@ func (page *graphPage) fill(report api.GraphReport) {
 			page.Edges = append(page.Edges, edgeRow{e, stateOf(e), page.link(page.Hops, e.From+","+e.To)})
 		}
 	}
-	page.draw(report.Reach)
+	page.draw(l, report.Reach)
 	page.Cut = max(0, len(page.Edges)-maxEdges)
 	page.Edges = page.Edges[:len(page.Edges)-page.Cut]
 }
@@ -205,7 +206,7 @@ type box struct {
 type line struct{ Path, Class, Title string }
 
 // draw makes the picture of the edges on the page.
-func (page *graphPage) draw(reach []gate.Reached) {
+func (page *graphPage) draw(l *lang.Language, reach []gate.Reached) {
 	number, ids := map[string]int{}, []string{}
 	ends := make([][2]int, len(page.Edges))
 	of := func(id string) int {
@@ -221,23 +222,23 @@ func (page *graphPage) draw(reach []gate.Reached) {
 	}
 	switch {
 	case len(ids) == 0:
-		page.Wrong = "Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here."
+		page.Wrong = l.T("Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here.")
 		return
 	case len(ids) > maxDrawn:
-		page.Wrong = plural(len(ids), "agent") + " are too many for a picture. Choose one of them, and a number of hops."
+		page.Wrong = l.T("%s agents are too many for a picture. Choose one of them, and a number of hops.", lang.Number(len(ids)))
 		return
 	}
-	looks := map[string][2]string{page.Agent: {"taken", "in focus"}}
+	looks := map[string][2]string{page.Agent: {"taken", l.T("in focus")}}
 	for _, r := range reach {
-		if looks[r.Agent] = [2]string{"open", "in reach only where nothing is gated"}; len(r.Gated) > 0 {
-			looks[r.Agent] = [2]string{"gated", "its scopes allow something there"}
+		if looks[r.Agent] = [2]string{"open", l.T("in reach only where nothing is gated")}; len(r.Gated) > 0 {
+			looks[r.Agent] = [2]string{"gated", l.T("its scopes allow something there")}
 		}
 	}
 	x, y, width, height := handoff.Layout(len(ids), ends)
 	pic := &picture{Width: width, Height: height}
 	for i, e := range page.Edges {
 		a, b := ends[i][0], ends[i][1]
-		pic.Lines = append(pic.Lines, line{handoff.Curve(x[a], y[a], x[b], y[b]), e.State, e.From + " to " + e.To + ": " + e.says()})
+		pic.Lines = append(pic.Lines, line{handoff.Curve(x[a], y[a], x[b], y[b]), e.State, e.From + " \u2192 " + e.To + ": " + e.says(l)})
 	}
 	for i, id := range ids {
 		link := graphPage{Agent: id, Without: page.Without}
@@ -259,16 +260,16 @@ func cut(id string) string {
 }
 
 // says words an edge.
-func (e edgeRow) says() string {
+func (e edgeRow) says(l *lang.Language) string {
 	var parts []string
 	if len(e.Granted) > 0 {
-		parts = append(parts, "granted "+strings.Join(e.Granted, ", "))
+		parts = append(parts, l.T("granted %s", strings.Join(e.Granted, ", ")))
 	}
 	if e.Allowed > 0 || e.Denied > 0 {
-		parts = append(parts, strconv.Itoa(e.Allowed)+" allowed, "+strconv.Itoa(e.Denied)+" denied")
+		parts = append(parts, l.T("%s allowed, %s denied", lang.Number(e.Allowed), lang.Number(e.Denied)))
 	}
 	if len(e.Missing) > 0 {
-		parts = append(parts, "no scope allows "+strings.Join(e.Missing, ", "))
+		parts = append(parts, l.T("no scope allows %s", strings.Join(e.Missing, ", ")))
 	}
 	return strings.Join(parts, "; ")
 }

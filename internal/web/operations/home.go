@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // homePage is the state of everything at a look.
@@ -64,12 +65,12 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 		}
 	}
 	page.Partial = page.Activity.Since.After(now.Add(-59 * time.Minute))
-	page.Calls, page.Latency = callsChart(page.Activity.Minutes), latencyChart(page.Activity.Minutes)
+	page.Calls, page.Latency = callsChart(v.Language, page.Activity.Minutes), latencyChart(v.Language, page.Activity.Minutes)
 	for _, a := range agents {
 		one := homeAgent{AgentStatus: a}
 		if i := slices.IndexFunc(page.Activity.Agents, func(n api.AgentActivity) bool { return n.Agent == a.ID }); i >= 0 {
 			n := page.Activity.Agents[i]
-			one.Allowed, one.Denied, one.Last = n.Allowed, n.Denied, ago(now.Sub(n.Last))
+			one.Allowed, one.Denied, one.Last = n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))
 		}
 		page.Agents = append(page.Agents, one)
 	}
@@ -77,38 +78,38 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
 	})
 	for _, g := range gateways {
-		if says := attention(g, now); says != "" {
+		if says := attention(v.Language, g, now); says != "" {
 			page.Gateways = append(page.Gateways, homeGateway{g.ID, g.Agent, says})
 		}
 	}
-	page.firstRun(agents)
-	return Answer{Page: "home", Title: "Home", Body: page}, nil
+	page.firstRun(v.Language, agents)
+	return Answer{Page: "home", Title: v.T("Home"), Body: page}, nil
 }
 
 // attention says why a gateway needs a look, "" for none.
-func attention(g api.GatewayStatus, now time.Time) string {
+func attention(l *lang.Language, g api.GatewayStatus, now time.Time) string {
 	switch {
 	case g.Closed != nil:
 		return ""
 	case g.Heard == nil:
-		return "has not reported since the server started, or for an hour"
+		return l.T("has not reported since the server started, or for an hour")
 	case now.Sub(g.Heard.At) > silent:
-		return "has been silent for " + ago(now.Sub(g.Heard.At))
+		return l.T("has been silent for %s", ago(l, now.Sub(g.Heard.At)))
 	case g.Heard.Behind > 0:
-		return "has not enforced the last " + plural(int(g.Heard.Behind), "revocation")
+		return l.N(int(g.Heard.Behind), "has not enforced the last revocation (%s)", "has not enforced the last %s revocations")
 	case g.Heard.Unsent > 0:
-		return "keeps " + plural(int(g.Heard.Unsent), "record") + " that the server does not have"
+		return l.N(int(g.Heard.Unsent), "keeps %s record that the server does not have", "keeps %s records that the server does not have")
 	}
 	return ""
 }
 
 // firstRun lists the steps that remain after init.
-func (p *homePage) firstRun(agents []api.AgentStatus) {
+func (p *homePage) firstRun(l *lang.Language, agents []api.AgentStatus) {
 	enforcing := func(a api.AgentStatus) bool { return a.Mode != string(gate.Observe) }
 	steps := []step{
-		{Text: "Send a call through the gateway", Why: "Point a client to an agent's address below; its calls then appear here.", Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
-		{Text: "Enforce at one agent", Why: "In observe mode, calls are recorded and never refused. The report says what each level would refuse.", Command: "powerbox report", Done: slices.ContainsFunc(agents, enforcing)},
-		{Text: "Name a witness", Why: "Without one, a restored older copy of the log cannot be told from the newest.", Command: "powerbox witness --help", Done: p.Activity.Head.Witnesses > 0},
+		{Text: l.T("Send a call through the gateway"), Why: l.T("Point a client to an agent's address below; its calls then appear here."), Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
+		{Text: l.T("Enforce at one agent"), Why: l.T("In observe mode, calls are recorded and never refused. The report says what each level would refuse."), Command: "powerbox report", Done: slices.ContainsFunc(agents, enforcing)},
+		{Text: l.T("Name a witness"), Why: l.T("Without one, a restored older copy of the log cannot be told from the newest."), Command: "powerbox witness --help", Done: p.Activity.Head.Witnesses > 0},
 	}
 	for _, s := range steps {
 		if s.Done {

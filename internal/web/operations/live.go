@@ -55,7 +55,7 @@ func (p *Pages) live(v *Visit) (Answer, error) {
 	}
 	for _, s := range sealed {
 		if r := s.Record(); r.Details.OutcomeOf == "" && len(page.Rows) < shownLive {
-			page.Rows = append(page.Rows, rowOf(r))
+			page.Rows = append(page.Rows, rowOf(v.Language, r))
 		}
 	}
 	var activity api.ActivityReport
@@ -67,7 +67,7 @@ func (p *Pages) live(v *Visit) (Answer, error) {
 		kept.Set("after", s.Record().ID)
 	}
 	page.Stream = livePath + "/events?" + kept.Encode()
-	return Answer{Page: "live", Title: "Live", Body: page, Script: "live.js"}, nil
+	return Answer{Page: "live", Title: v.T("Live"), Body: page, Script: "live.js"}, nil
 }
 
 // errEnded ends a stream whose person is not logged in any more.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/missing"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 //go:embed pages/*.html
@@ -19,8 +20,12 @@ var files embed.FS
 func Templates() fs.FS { return files }
 
 // Functions are the functions that the templates use.
-func Functions() template.FuncMap {
-	return template.FuncMap{"short": short, "ago": ago, "number": number, "others": others, "operations": reaches}
+func Functions(l *lang.Language) template.FuncMap {
+	return template.FuncMap{
+		"short": short, "number": number,
+		"others":     func(n int) string { return others(l, n) },
+		"operations": func(operations, agents int) string { return reaches(l, operations, agents) },
+	}
 }
 
 // Config has the parts that the pages need. Every field is required.
@@ -44,6 +49,7 @@ func New(c Config) (*Pages, error) {
 // Visit is one request of an operator.
 type Visit struct {
 	*http.Request
+	*lang.Language
 	Person  string
 	Waiting int  // requests that wait for the person
 	Fresh   bool // the person has logged in just now
@@ -94,18 +100,18 @@ type Link struct{ Path, Text string }
 const Path = "/admin"
 
 // Links are the entries of the menu.
-func Links() []Link {
+func Links(l *lang.Language) []Link {
 	return []Link{
-		{Path, "Home"},
-		{livePath, "Live"},
-		{Path + "/agents", "Agents"},
-		{Path + "/capabilities", "Capabilities"},
-		{Path + "/graph", "Graph"},
-		{evidencePath, "Evidence"},
-		{Path + "/try", "Try it"},
-		{Path + "/policy", "Policy"},
-		{Path + "/advisor", "Advisor"},
-		{Path + "/settings", "Gateways and keys"},
+		{Path, l.T("Home")},
+		{livePath, l.T("Live")},
+		{Path + "/agents", l.T("Agents")},
+		{Path + "/capabilities", l.T("Capabilities")},
+		{Path + "/graph", l.T("Graph")},
+		{evidencePath, l.T("Evidence")},
+		{Path + "/try", l.T("Try it")},
+		{Path + "/policy", l.T("Policy")},
+		{Path + "/advisor", l.T("Advisor")},
+		{Path + "/settings", l.T("Gateways and keys")},
 	}
 }
 
@@ -139,8 +145,8 @@ func (p *Pages) Routes() []Route {
 }
 
 // Visit begins a visit.
-func (p *Pages) Visit(r *http.Request, person string) *Visit {
-	return &Visit{Request: r, Person: person, API: API{p.config.V1(person)}}
+func (p *Pages) Visit(r *http.Request, person string, l *lang.Language) *Visit {
+	return &Visit{Request: r, Language: l, Person: person, API: API{p.config.V1(person)}}
 }
 
 // short shortens an id for a table; its title has the whole.
@@ -153,7 +159,7 @@ func short(id string) string {
 }
 
 // ago words a duration that has passed.
-func ago(d time.Duration) string {
+func ago(l *lang.Language, d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return strconv.Itoa(max(0, int(d.Seconds()))) + " s"
@@ -162,7 +168,7 @@ func ago(d time.Duration) string {
 	case d < 48*time.Hour:
 		return strconv.Itoa(int(d.Hours())) + " h"
 	}
-	return strconv.Itoa(int(d.Hours()/24)) + " days"
+	return l.T("%s days", number(int(d.Hours()/24)))
 }
 
 // number writes a number with thin spaces between its thousands.
@@ -183,12 +189,12 @@ func number(n any) string {
 }
 
 // others words how many more there are than the first.
-func others(n int) string { return plural(n-1, "other") }
+func others(l *lang.Language, n int) string { return l.N(n-1, "%s other", "%s others") }
 
 // reaches words how much an agent can reach.
-func reaches(operations, agents int) string {
+func reaches(l *lang.Language, operations, agents int) string {
 	if operations == 0 {
-		return "nothing"
+		return l.T("nothing")
 	}
-	return plural(operations, "operation") + " of " + plural(agents, "agent")
+	return l.T("%s of %s", l.N(operations, "%s operation", "%s operations"), l.N(agents, "%s agent", "%s agents"))
 }

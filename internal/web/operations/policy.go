@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // replayLimit is how many decisions a candidate is tried on.
@@ -37,7 +38,7 @@ type policyCaller struct {
 
 func (p *Pages) policy(v *Visit) (Answer, error) {
 	in, err := inForce(v)
-	return Answer{Page: "policy", Title: "Policy", Body: policyPage{Digest: in.Digest, Files: in.Files}}, err
+	return Answer{Page: "policy", Title: v.T("Policy"), Body: policyPage{Digest: in.Digest, Files: in.Files}}, err
 }
 
 func inForce(v *Visit) (in api.PoliciesInForce, err error) {
@@ -74,15 +75,15 @@ func (p *Pages) policyTry(v *Visit) (Answer, error) {
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError:
 		page.Problem = no.Message
-		return Answer{Page: "policy", Title: "Policy", Body: page}, nil
+		return Answer{Page: "policy", Title: v.T("Policy"), Body: page}, nil
 	case err != nil:
 		return Answer{}, err
 	}
-	page.Tried, page.Callers, page.Patch = &answer, byCaller(answer.Changed), patch(in.Files, files)
+	page.Tried, page.Callers, page.Patch = &answer, byCaller(v.Language, answer.Changed), patch(in.Files, files)
 	for _, n := range answer.Unknown {
 		page.Unknown += n
 	}
-	return Answer{Page: "policy", Title: "Policy", Body: page}, nil
+	return Answer{Page: "policy", Title: v.T("Policy"), Body: page}, nil
 }
 
 // normal undoes the line ends of a form.
@@ -97,12 +98,12 @@ func normal(text string) string {
 }
 
 // byCaller sums the changes by caller, those that lose most first.
-func byCaller(changes []api.ReplayChange) []policyCaller {
+func byCaller(l *lang.Language, changes []api.ReplayChange) []policyCaller {
 	sums := map[string]*policyCaller{}
 	for _, c := range changes {
 		sum := sums[c.Requester]
 		if sum == nil {
-			sum = &policyCaller{Name: c.Requester, First: c.Operation + " at " + c.Agent + ": " + c.Was + " becomes " + c.Becomes, Record: c.Record}
+			sum = &policyCaller{Name: c.Requester, First: l.T("%s at %s: %s becomes %s", c.Operation, c.Agent, c.Was, c.Becomes), Record: c.Record}
 			sums[c.Requester] = sum
 		}
 		switch c.Becomes {

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -84,7 +85,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	r := sealed.Record()
-	page := recordPage{Row: rowOf(r), Sentence: sentence(r), Verdict: verdict(r), Facts: factsOf(r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
+	page := recordPage{Row: rowOf(v.Language, r), Sentence: sentence(v.Language, r), Verdict: verdict(v.Language, r), Facts: factsOf(v.Language, r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
 	page.Sealed = sealedFacts{sealed.Hash().String(), sealed.Prev().String(), r.Details.SigningKeyID, sealed.Algorithm(), r.Details.ChainID.String(), r.Details.Sequence}
 	for _, reason := range r.Details.Reasons {
 		if strings.Contains(reason.Message, reason.Operation) {
@@ -96,18 +97,18 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	if err := json.Indent(&raw, sealed.Bytes(), "", "  "); err != nil {
 		return Answer{}, fmt.Errorf("operations: record: %w", err)
 	}
-	page.Raw, page.Next = raw.String(), nextOf(r)
+	page.Raw, page.Next = raw.String(), nextOf(v.Language, r)
 	if err := page.trace(v, r); err != nil {
 		return Answer{}, err
 	}
 	if err := page.chain(v, r); err != nil {
 		return Answer{}, err
 	}
-	return Answer{Page: "record", Title: "Record", Body: page, Script: "verify.js"}, nil
+	return Answer{Page: "record", Title: v.T("Record"), Body: page, Script: "verify.js"}, nil
 }
 
 // nextOf leads from a call to the pages where an operator acts on it.
-func nextOf(r evidence.Record) []Link {
+func nextOf(l *lang.Language, r evidence.Record) []Link {
 	if !audit.IsCall(r) {
 		return nil
 	}
@@ -117,55 +118,64 @@ func nextOf(r evidence.Record) []Link {
 		if audit.IsNamed(r.Details.Requester) {
 			try.Set("caller", r.Details.Requester)
 		}
-		out = append(out, Link{Path + "/try?" + try.Encode(), "Try this call"})
+		out = append(out, Link{Path + "/try?" + try.Encode(), l.T("Try this call")})
 	}
 	if r.Details.Capability != "" {
-		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), "Revoke its capability"})
+		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), l.T("Revoke its capability")})
 	}
-	return append(out, Link{Path + "/agents/" + url.PathEscape(r.AgentID) + "/freeze", "Freeze " + r.AgentID})
+	return append(out, Link{Path + "/agents/" + url.PathEscape(r.AgentID) + "/freeze", l.T("Freeze %s", r.AgentID)})
 }
 
 // unknownCaller is the name on record of a caller that proves none.
 const unknownCaller = "unknown"
 
 // sentence says in one sentence who asked whom for what.
-func sentence(r evidence.Record) string {
+func sentence(l *lang.Language, r evidence.Record) string {
 	d := r.Details
 	who := d.Requester
 	switch who {
 	case "":
 		who = "Powerbox"
 	case unknownCaller:
-		who = "A caller that proved no name"
+		who = l.T("A caller that proved no name")
 	}
 	if d.OutcomeOf != "" {
-		return "Agent " + r.AgentID + " ended a call of " + who + "."
+		return l.T("Agent %s ended a call of %s.", r.AgentID, who)
 	}
 	text := who
 	if d.Principal != "" {
-		text += ", for user " + d.Principal + ","
+		text = l.T("%s, for user %s,", who, d.Principal)
 	}
 	if audit.IsCall(r) {
 		what := audit.SubjectOf(r)
 		if audit.IsFreeText(r) {
-			return text + " sent free text to agent " + r.AgentID + ", and named no skill."
+			return l.T("%s sent free text to agent %s, and named no skill.", text, r.AgentID)
 		}
-		return text + " called " + what + " at agent " + r.AgentID + "."
+		return l.T("%s called %s at agent %s.", text, what, r.AgentID)
 	}
-	return text + ": " + r.ActionType + " at " + r.AgentID + "."
+	return l.T("%s: %s at %s.", text, r.ActionType, r.AgentID)
+}
+
+// verdicts are those of [audit.Verdict] that the catalogue has.
+var verdicts = []string{
+	lang.Mark("Allowed."), lang.Mark("Denied."), lang.Mark("Held until a person approves it; powerbox trace shows what became of it."),
+	lang.Mark("Let through, since the agent is only observed; otherwise denied."), lang.Mark("Let through, since the agent is only observed."),
 }
 
 // verdict words the decision.
-func verdict(r evidence.Record) string {
+func verdict(l *lang.Language, r evidence.Record) string {
 	if r.Details.OutcomeOf != "" {
-		return "This record tells the outcome of a decision: " + strings.ToLower(string(r.OutcomeStatus)) + "."
+		return l.T("This record tells the outcome of a decision: %s.", strings.ToLower(string(r.OutcomeStatus)))
 	}
 	text := audit.Verdict(r)
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	if text = strings.ToUpper(text[:1]) + text[1:] + "."; slices.Contains(verdicts, text) {
+		return l.T(text)
+	}
+	return text
 }
 
 // factsOf are the members of a record in words.
-func factsOf(r evidence.Record) []fact {
+func factsOf(l *lang.Language, r evidence.Record) []fact {
 	d := r.Details
 	var out []fact
 	add := func(name, text, param string) {
@@ -178,25 +188,25 @@ func factsOf(r evidence.Record) []fact {
 		}
 		out = append(out, f)
 	}
-	add("Asked by", d.Requester, "requester")
-	add("For user", d.Principal, "principal")
-	add("At agent", r.AgentID, "agent")
-	add("Operation", r.Intent.Operation, "operation")
-	add("Action", r.ActionType, "")
-	add("Mode", d.Mode, "")
-	add("Held", strings.Join(d.Granted, ", "), "")
+	add(l.T("Asked by"), d.Requester, "requester")
+	add(l.T("For user"), d.Principal, "principal")
+	add(l.T("At agent"), r.AgentID, "agent")
+	add(l.T("Operation"), r.Intent.Operation, "operation")
+	add(l.T("Action"), r.ActionType, "")
+	add(l.T("Mode"), d.Mode, "")
+	add(l.T("Held"), strings.Join(d.Granted, ", "), "")
 	if g := d.Gate; g != nil {
-		add("Required", strings.Join(g.Required, ", "), "")
-		add("Effective", strings.Join(g.Allowed, ", "), "")
-		add("Missing", strings.Join(g.Missing, ", "), "")
+		add(l.T("Required"), strings.Join(g.Required, ", "), "")
+		add(l.T("Effective"), strings.Join(g.Allowed, ", "), "")
+		add(l.T("Missing"), strings.Join(g.Missing, ", "), "")
 	}
-	add("Outcome", strings.ToLower(string(r.OutcomeStatus)), "")
-	add("Task", r.TaskID, "task")
-	add("Tenant", d.Tenant, "")
-	add("Trace", d.TraceID, "trace")
-	add("Capability", strings.TrimPrefix(d.Capability, "unverified:"), "capability")
-	add("Policies", d.PolicyDigest, "")
-	add("Recorder", d.Recorder, "")
+	add(l.T("Outcome"), strings.ToLower(string(r.OutcomeStatus)), "")
+	add(l.T("Task"), r.TaskID, "task")
+	add(l.T("Tenant"), d.Tenant, "")
+	add(l.T("Trace"), d.TraceID, "trace")
+	add(l.T("Capability"), strings.TrimPrefix(d.Capability, "unverified:"), "capability")
+	add(l.T("Policies"), d.PolicyDigest, "")
+	add(l.T("Recorder"), d.Recorder, "")
 	return out
 }
 
@@ -245,20 +255,20 @@ func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 	t := audit.Tracer{Source: near{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
 	traced, err := t.Trace(v.Context(), r.ID)
 	if errors.Is(err, audit.ErrNotThere) {
-		page.NoTrace = "A record of this trace is in an archived period. Add --from with its bundle to the command:"
+		page.NoTrace = v.T("A record of this trace is in an archived period. Add --from with its bundle to the command:")
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("operations: the trace: %w", err)
 	}
 	if short || traced.Truncated {
-		page.NoTrace = "The log has too many records since then to look through for a page; calls of this trace may be missing here. The command shows them:"
+		page.NoTrace = v.T("The log has too many records since then to look through for a page; calls of this trace may be missing here. The command shows them:")
 	}
 	this := r.ID
 	if r.Details.OutcomeOf != "" {
 		this = r.Details.OutcomeOf
 	}
-	all := flat(traced.Hops, 0, this)
+	all := flat(v.Language, traced.Hops, 0, this)
 	if len(all) > shownHops { // those around this one
 		at := max(0, slices.IndexFunc(all, func(h hopShown) bool { return h.This })-shownHops/2)
 		page.Hidden = len(all) - shownHops
@@ -269,13 +279,13 @@ func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 }
 
 // flat lists a tree, a parent before its children.
-func flat(hops []audit.TraceHop, depth int, this string) []hopShown {
+func flat(l *lang.Language, hops []audit.TraceHop, depth int, this string) []hopShown {
 	var out []hopShown
 	for _, h := range hops {
 		one := hopShown{TraceHop: h, Depth: "d" + strconv.Itoa(min(depth, deepest)), This: h.Record == this}
-		one.Said, one.Class = decided(h.Decision, h.Outcome == "" && audit.Waits(h.Decision, h.Reasons))
+		one.Said, one.Class = decided(l, h.Decision, h.Outcome == "" && audit.Waits(h.Decision, h.Reasons))
 		out = append(out, one)
-		out = append(out, flat(h.Hops, depth+1, this)...)
+		out = append(out, flat(l, h.Hops, depth+1, this)...)
 	}
 	return out
 }
@@ -290,12 +300,12 @@ func (page *recordPage) chain(v *Visit, r evidence.Record) error {
 		return nil
 	}
 	if unverified {
-		page.NoChain = "The caller presented this capability, and it did not verify."
+		page.NoChain = v.T("The caller presented this capability, and it did not verify.")
 	}
 	var last api.CapabilityStatus
 	err := v.API.Get(v.Context(), "/v1/capabilities/"+url.PathEscape(id), &last)
 	if no := (*Refused)(nil); errors.As(err, &no) && no.Status == http.StatusNotFound {
-		page.NoChain = "The server does not have it. A holder may have derived it offline: powerbox explain shows the holder's file."
+		page.NoChain = v.T("The server does not have it. A holder may have derived it offline: powerbox explain shows the holder's file.")
 		return nil
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func (p *Pages) settings(v *Visit) (Answer, error) {
 	}
 	page.Head = activity.Head
 	for _, g := range gateways {
-		page.Gateways = append(page.Gateways, settingsGateway{g, attention(g, p.config.Now())})
+		page.Gateways = append(page.Gateways, settingsGateway{g, attention(v.Language, g, p.config.Now())})
 	}
-	return Answer{Page: "settings", Title: "Settings", Body: page}, nil
+	return Answer{Page: "settings", Title: v.T("Gateways and keys"), Body: page}, nil
 }

@@ -6,11 +6,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // steerPage is the preview of a change, with its form.
@@ -79,11 +81,11 @@ func (p *Pages) previewStop(thaw bool) func(*Visit) (Answer, error) {
 		}
 		found, next, err := v.API.capabilities(v.Context(), url.Values{"agent": {page.Agent}}, countLimit)
 		page.Live, page.Many = len(found), next != ""
-		title := "Freeze "
+		title := v.T("Freeze %s", page.Agent)
 		if thaw {
-			title = "Thaw "
+			title = v.T("Thaw %s", page.Agent)
 		}
-		return Answer{Page: "freeze", Title: title + page.Agent, Body: page}, err
+		return Answer{Page: "freeze", Title: title, Body: page}, err
 	}
 }
 
@@ -124,20 +126,20 @@ func (p *Pages) previewMode(v *Visit) (Answer, error) {
 	if !slices.Contains(append([]string{api.ModeConfigured}, page.Modes...), page.To) {
 		return Answer{}, &Refused{http.StatusBadRequest, "to is one of observe, scoped, prefer, require and configured"}
 	}
-	page.Explain = modes[page.To]
+	page.Explain = v.T(modes[page.To])
 	if err := page.observe(v, p.config.Now().Add(-observedTime)); err != nil {
 		return Answer{}, err
 	}
-	return Answer{Page: "mode", Title: "Mode of " + page.Agent, Body: page}, nil
+	return Answer{Page: "mode", Title: v.T("Mode of %s", page.Agent), Body: page}, nil
 }
 
 // modes say what each mode does.
 var modes = map[string]string{
-	"observe":    "Every call continues. The record says what other modes would have denied.",
-	"scoped":     "A call without a capability is held to the scope that the configuration gives its caller.",
-	"prefer":     "A capability is enforced if the call has one. A call without one continues.",
-	"require":    "A call without a capability is denied.",
-	"configured": "The mode of the configuration holds again, also after it changes.",
+	"observe":    lang.Mark("Every call continues. The record says what other modes would have denied."),
+	"scoped":     lang.Mark("A call without a capability is held to the scope that the configuration gives its caller."),
+	"prefer":     lang.Mark("A capability is enforced if the call has one. A call without one continues."),
+	"require":    lang.Mark("A call without a capability is denied."),
+	"configured": lang.Mark("The mode of the configuration holds again, also after it changes."),
 }
 
 // observe counts what the new mode would have done with the calls since a time.
@@ -156,9 +158,9 @@ func (page *steerPage) observe(v *Visit, since time.Time) error {
 		row := useRow{Use: u}
 		switch page.To {
 		case string(gate.Scoped):
-			row.Denies, row.Unknown, row.Says = u.AtScoped.Denied, u.AtScoped.Unknown, u.AtScoped.Text("a scope")
+			row.Denies, row.Unknown, row.Says = u.AtScoped.Denied, u.AtScoped.Unknown, says(v.Language, u.AtScoped.Denied-u.AtScoped.Mendable, u.AtScoped.Mendable, u.AtScoped.Unknown, v.T("a scope"))
 		case string(gate.Require):
-			row.Denies, row.Unknown, row.Says = u.AtRequire.Denied, u.AtRequire.Unknown, u.AtRequire.Text("a capability")
+			row.Denies, row.Unknown, row.Says = u.AtRequire.Denied, u.AtRequire.Unknown, says(v.Language, u.AtRequire.Denied-u.AtRequire.Mendable, u.AtRequire.Mendable, u.AtRequire.Unknown, v.T("a capability"))
 		}
 		page.Calls, page.Denied, page.Untold = page.Calls+u.Calls, page.Denied+row.Denies, page.Untold+row.Unknown
 		page.Uses = append(page.Uses, row)
@@ -166,6 +168,25 @@ func (page *steerPage) observe(v *Visit, since time.Time) error {
 	slices.SortStableFunc(page.Uses, func(a, b useRow) int { return b.Denies - a.Denies })
 	page.Uses = page.Uses[:min(len(page.Uses), useLimit)]
 	return nil
+}
+
+// says what a mode would do with calls: how many it denies, how many of them only want what
+// the caller could have, and how many cannot be told.
+func says(l *lang.Language, denied, wanting, unknown int, want string) string {
+	var parts []string
+	if denied > 0 {
+		parts = append(parts, l.T("deny %s", lang.Number(denied)))
+	}
+	if wanting > 0 {
+		parts = append(parts, l.T("want %s for %s", want, lang.Number(wanting)))
+	}
+	if unknown > 0 {
+		parts = append(parts, l.T("not known for %s", lang.Number(unknown)))
+	}
+	if len(parts) == 0 {
+		return l.T("allow")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // setMode switches the mode of an agent.

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // targets are the names of what can be revoked, as the interface has them, with what
 // each ends.
 var targets = []struct{ Name, Says string }{
-	{"target", "The capability and everything that was narrowed from it end."},
-	{"holder", "Everything that this holder holds, and everything that came through it, ends."},
-	{"delegator", "Everything that this holder handed on to others ends. It keeps its own."},
-	{"issuer", "Everything that this agent has issued until now ends."},
-	{"principal", "Everything that was issued for this user until now ends."},
+	{"target", lang.Mark("The capability and everything that was narrowed from it end.")},
+	{"holder", lang.Mark("Everything that this holder holds, and everything that came through it, ends.")},
+	{"delegator", lang.Mark("Everything that this holder handed on to others ends. It keeps its own.")},
+	{"issuer", lang.Mark("Everything that this agent has issued until now ends.")},
+	{"principal", lang.Mark("Everything that was issued for this user until now ends.")},
 }
 
 // victims are the capabilities that a revocation would end.
@@ -113,7 +114,7 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	page := revokePage{
-		Name: name, Value: value, Says: says, Count: dying.Count, Tasks: dying.tasks(), Signs: v.Signs, Fresh: v.Fresh, Again: "/login?next=" + url.QueryEscape(v.URL.RequestURI()),
+		Name: name, Value: value, Says: v.T(says), Count: dying.Count, Tasks: dying.tasks(), Signs: v.Signs, Fresh: v.Fresh, Again: "/login?next=" + url.QueryEscape(v.URL.RequestURI()),
 	}
 	for _, c := range dying.Dies {
 		if !slices.Contains(page.Agents, c.Agent) {
@@ -121,24 +122,24 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		}
 	}
 	if name == "target" && len(dying.Dies) > 0 {
-		page.Others = wider(dying.Dies[0])
+		page.Others = wider(v.Language, dying.Dies[0])
 	}
 	dying.Dies = dying.Dies[:min(len(dying.Dies), shownVictims)]
 	page.More, page.Tree = dying.Count-len(dying.Dies), dying.tree()
-	return Answer{Page: "revoke-preview", Title: "Revoke", Body: page}, nil
+	return Answer{Page: "revoke-preview", Title: v.T("Revoke"), Body: page}, nil
 }
 
 // wider are targets that end more than one capability with its descendants.
-func wider(c api.Victim) []other {
+func wider(l *lang.Language, c api.Victim) []other {
 	link := func(name, value string) string { return "/admin/revoke?" + url.Values{name: {value}}.Encode() }
 	holder := c.Holder
 	if c.Requester != "" {
 		holder = agentTarget(c.Requester)
 	}
 	return []other{
-		{link("holder", holder), "everything of " + who(c.Requester, c.Holder)},
-		{link("principal", c.Principal), "everything for " + c.Principal},
-		{link("issuer", c.Agent), "everything that " + c.Agent + " has issued"},
+		{link("holder", holder), l.T("everything of %s", who(c.Requester, c.Holder))},
+		{link("principal", c.Principal), l.T("everything for %s", c.Principal)},
+		{link("issuer", c.Agent), l.T("everything that %s has issued", c.Agent)},
 	}
 }
 
@@ -187,5 +188,5 @@ func (p *Pages) revoked(v *Visit) (Answer, error) {
 		}
 		page.Late = append(page.Late, lateGateway{g, !now.Before(g.Over), max(0, g.Over.Sub(now)).Round(time.Second).String()})
 	}
-	return Answer{Page: "revoked", Title: "Revoked", Body: page}, nil
+	return Answer{Page: "revoked", Title: v.T("Revoked"), Body: page}, nil
 }

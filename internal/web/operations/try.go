@@ -35,7 +35,7 @@ func (p *Pages) tryAsk(v *Visit) (Answer, error) {
 	}
 	if page.Text != "" {
 		if !json.Valid([]byte(page.Text)) {
-			page.Problem = `The arguments are not JSON; write an object such as {"amount": 12}.`
+			page.Problem = v.T(`The arguments are not JSON; write an object such as {"amount": 12}.`)
 			return p.tryAnswer(v, page)
 		}
 		page.Arguments = json.RawMessage(page.Text)
@@ -68,5 +68,5 @@ func (p *Pages) tryAnswer(v *Visit, page tryPage) (Answer, error) {
 	for _, a := range agents {
 		page.Agents = append(page.Agents, a.ID)
 	}
-	return Answer{Page: "try", Title: "Try it", Body: page}, nil
+	return Answer{Page: "try", Title: v.T("Try it"), Body: page}, nil
 }

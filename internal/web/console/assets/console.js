@@ -2,6 +2,13 @@
 // denying do without.
 "use strict";
 
+// t is a text in the reader's language: texts has those that the server sent for it. {0}
+// and {1} stand for values.
+const spoken = document.documentElement.lang;
+const t = (english, ...values) => ((typeof texts === "object" && texts[english]) || english).replace(/\{(\d)\}/g, (all, n) => values[n]);
+// Times are written as the browser does for the language of the page.
+const locale = navigator.languages.find((one) => one.split("-")[0] === spoken) ?? spoken;
+
 function says(form, text) {
   const place = form.querySelector(".says");
   if (place) place.textContent = text;
@@ -9,7 +16,7 @@ function says(form, text) {
 
 async function asked(url, form) {
   const answer = await fetch(url, { method: "POST", body: new FormData(form), credentials: "same-origin" });
-  if (answer.status === 401) throw new Error("Log in again first.");
+  if (answer.status === 401) throw new Error(t("Log in again first."));
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return (await answer.json()).publicKey;
 }
@@ -23,7 +30,7 @@ async function sign(form) {
     form.elements.assertion.value = JSON.stringify(made.toJSON());
     form.submit();
   } catch (problem) {
-    says(form, problem.name === "NotAllowedError" ? "The passkey did not sign. Nothing was changed." : problem.message);
+    says(form, problem.name === "NotAllowedError" ? t("The passkey did not sign. Nothing was changed.") : problem.message);
   }
 }
 
@@ -39,7 +46,7 @@ async function register(form) {
     form.elements.credential.value = JSON.stringify(made.toJSON());
     form.submit();
   } catch (problem) {
-    says(form, problem.name === "NotAllowedError" ? "No passkey was made." : problem.message);
+    says(form, problem.name === "NotAllowedError" ? t("No passkey was made.") : problem.message);
   }
 }
 
@@ -85,11 +92,11 @@ const precise = { month: "short", day: "numeric", hour: "2-digit", minute: "2-di
 
 function localTimes(root) {
   for (const one of root.querySelectorAll("option[data-says]")) {
-    one.textContent = one.dataset.says + new Date(one.value).toLocaleString([], zoned);
+    one.textContent = one.dataset.says + new Date(one.value).toLocaleString(locale, zoned);
   }
   for (const one of root.querySelectorAll("time[datetime]:not([data-left])")) {
     one.title = one.textContent;
-    one.textContent = new Date(one.dateTime).toLocaleString([], "seconds" in one.dataset ? { ...precise, year: one.dataset.seconds ? "numeric" : undefined } : zoned);
+    one.textContent = new Date(one.dateTime).toLocaleString(locale, "seconds" in one.dataset ? { ...precise, year: one.dataset.seconds ? "numeric" : undefined } : zoned);
   }
 }
 
@@ -97,13 +104,13 @@ function localTimes(root) {
 function left() {
   for (const one of document.querySelectorAll("time[data-left]")) {
     const end = new Date(one.dateTime), seconds = Math.floor((end - Date.now()) / 1000);
-    one.title = end.toLocaleString([], zoned);
+    one.title = end.toLocaleString(locale, zoned);
     one.classList.toggle("soon", seconds < 120);
     const two = (n) => String(n).padStart(2, "0");
-    if (seconds <= 0) one.textContent = "its time is over";
-    else if (seconds < 3600) one.textContent = "within " + Math.floor(seconds / 60) + ":" + two(seconds % 60) + " min";
-    else if (seconds < 172800) one.textContent = "within " + Math.floor(seconds / 3600) + " h " + two(Math.floor(seconds / 60) % 60) + " min";
-    else one.textContent = "within " + Math.floor(seconds / 86400) + " days";
+    if (seconds <= 0) one.textContent = t("its time is over");
+    else if (seconds < 3600) one.textContent = t("within {0} min", Math.floor(seconds / 60) + ":" + two(seconds % 60));
+    else if (seconds < 172800) one.textContent = t("within {0} h {1} min", Math.floor(seconds / 3600), two(Math.floor(seconds / 60) % 60));
+    else one.textContent = t("within {0} days", Math.floor(seconds / 86400));
   }
 }
 
@@ -158,33 +165,35 @@ function tells(form) {
     button.textContent = button.dataset.plain;
     return;
   }
-  const parts = all.length > 1 ? [chosen.length + " of " + all.length] : [];
+  const parts = all.length > 1 ? [t("{0} of {1}", chosen.length, all.length)] : [];
   if (chosen.length === 1) parts.push(...gives(chosen[0]));
   if (until) parts.push(until);
-  button.textContent = "Approve: " + parts.join(", ");
+  button.textContent = t("Approve: {0}", parts.join(", "));
 }
 
 // gives is one capability with its limits.
 function gives(ask) {
   const parts = [];
   for (const one of ask.querySelectorAll("input[data-side]")) {
-    if (one.value.trim()) parts.push(one.dataset.of + " " + one.dataset.side + " " + amount(one.value.trim(), one.dataset.before));
+    if (one.value.trim()) parts.push(one.dataset.of + " " + one.dataset.side + " " + amount(one.value.trim(), one.dataset.money));
   }
   const operations = [...ask.querySelectorAll(".pick input[name^='op.']:checked")].map((one) => one.value);
   const uses = ask.querySelector(".pick input").dataset.uses;
-  if (operations.length) parts.unshift(operations.join(" and "));
+  if (operations.length) parts.unshift(operations.join(" " + t("and") + " "));
   else if (!parts.length || parts.join(", ").length > 80) parts.splice(0, parts.length, ask.dataset.says);
   const offered = ask.querySelectorAll("input[data-of]:not([data-side])"), taken = [...offered].filter((one) => one.checked);
-  if (taken.length < offered.length) parts.push(taken.length + " of " + offered.length + " values");
-  if (uses) parts.push(uses === "1" ? "once" : uses + " times");
+  if (taken.length < offered.length) parts.push(t("{0} of {1} values", taken.length, offered.length));
+  if (uses) parts.push(uses === "1" ? t("once") : t("{0} times", uses));
   return parts;
 }
 
 // amount writes money as the server does; any other number stays as it was typed.
-function amount(number, before) {
-  if (!before || !/^[0-9]+(\.[0-9]+)?$/.test(number)) return number;
+// money is how the server writes an amount of nothing.
+function amount(number, money) {
+  if (!money || !/^[0-9]+(\.[0-9]+)?$/.test(number)) return number;
+  const [group, point] = spoken === "de" ? [".", ","] : [",", "."];
   const [whole, part] = number.split(".");
-  return before + whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part === undefined ? "" : "." + part.padEnd(2, "0"));
+  return money.replace("0", () => whole.replace(/\B(?=(\d{3})+$)/g, group) + (part === undefined ? "" : point + part.padEnd(2, "0")));
 }
 
 for (const form of document.querySelectorAll("#answer")) {

@@ -12,8 +12,8 @@
 
   // visible shows characters that change or hide the text around them by their number.
   const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
-  const words = { ALLOW: ["allowed", "new"], DENY: ["denied", "risk"], ABSTAIN: ["observed", "quiet"] };
-  const clock = (date) => date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const words = { ALLOW: [t("allowed"), "new"], DENY: [t("denied"), "risk"], ABSTAIN: [t("observed"), "quiet"] };
+  const clock = (date) => date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
   function count(code) {
     const list = document.querySelector("#reasons");
@@ -39,11 +39,11 @@
     row.dataset.id = r.id;
     const time = row.querySelector("time");
     time.dateTime = r.time;
-    const [word, colour] = r.waits ? ["waits", "first"] : words[r.decision] || [r.decision, "quiet"];
+    const [word, colour] = r.waits ? [t("waits"), "first"] : words[r.decision] || [r.decision, "quiet"];
     const tag = row.querySelector(".tag");
     tag.textContent = word;
     tag.classList.add(colour);
-    row.querySelector(".c").textContent = visible(r.requester || "unnamed");
+    row.querySelector(".c").textContent = (r.requester ? visible(r.requester) : t("unnamed"));
     row.querySelector(".a").textContent = visible(r.agent);
     row.querySelector(".o").textContent = visible(r.subject);
     if (r.reason) row.querySelector(".w").appendChild(document.createElement("code")).textContent = visible(r.reason);
@@ -63,31 +63,31 @@
   pause.addEventListener("click", () => {
     paused = !paused;
     pause.setAttribute("aria-pressed", paused);
-    pause.textContent = paused ? "Continue" : "Pause";
+    pause.textContent = paused ? t("Continue") : t("Pause");
     for (const one of waiting.splice(0)) add(one);
-    says.textContent = paused ? "Paused." : lost ? "The connection is lost." : "Following.";
+    says.textContent = paused ? t("Paused.") : lost ? t("The connection is lost.") : t("Following.");
   });
 
   const source = new EventSource(place.dataset.stream);
   source.addEventListener("open", () => {
-    says.textContent = lost ? `The connection is back since ${clock(new Date())}. Nothing was missed.` : "Following.";
+    says.textContent = lost ? t("The connection is back since {0}. Nothing was missed.", clock(new Date())) : t("Following.");
     says.classList.remove("warn");
     lost = null;
   });
   source.addEventListener("error", () => {
     lost ||= new Date();
     says.classList.add("warn");
-    says.textContent = `The connection is lost since ${clock(lost)}. ` + (source.readyState === EventSource.CLOSED ? "Reload the page." : "Trying again.");
+    says.textContent = t("The connection is lost since {0}.", clock(lost)) + " " + (source.readyState === EventSource.CLOSED ? t("Reload the page.") : t("Trying again."));
   });
   source.addEventListener("skipped", (event) => {
-    says.textContent = `${event.data} records came too fast, and are not shown. Search the evidence for them.`;
+    says.textContent = t("{0} records came too fast, and are not shown. Search the evidence for them.", event.data);
   });
   source.addEventListener("record", (event) => {
     const record = JSON.parse(event.data);
     if (!paused) return add(record);
     waiting.push(record);
     if (waiting.length > most) waiting.shift();
-    says.textContent = `Paused. ${waiting.length} new.`;
+    says.textContent = t("Paused. {0} new.", waiting.length);
   });
   addEventListener("pagehide", () => source.close());
 }

@@ -7,7 +7,7 @@
 
   async function text(url) {
     const answer = await fetch(url, { credentials: "same-origin" });
-    if (!answer.ok) throw new Error(`the server answers ${answer.status} for ${url}`);
+    if (!answer.ok) throw new Error(t("the server answers {0} for {1}", answer.status, url));
     return answer.text();
   }
 
@@ -28,11 +28,11 @@
     const [verifier, pinned] = await Promise.all([import("/admin/evidence/verify.mjs"), text("/admin/evidence/trust.json")]);
     const trust = await verifier.parseTrust(pinned);
     const answer = await fetch(place.dataset.bundle, { credentials: "same-origin" });
-    if (!answer.ok) throw new Error(`the server answers ${answer.status} for the bundle`);
+    if (!answer.ok) throw new Error(t("the server answers {0} for {1}", answer.status, place.dataset.bundle));
     const bar = document.createElement("progress");
     bar.max = Math.max(1, Number(place.dataset.size));
     bar.value = 0;
-    bar.setAttribute("aria-label", "Records that were read");
+    bar.setAttribute("aria-label", t("Records that were read"));
     out.append(bar);
     const counted = new TransformStream({
       transform(chunk, to) {
@@ -43,8 +43,8 @@
     const report = await verifier.verify(answer.body.pipeThrough(counted), trust);
     bar.remove();
     const fine = report.verdict === "ok";
-    say(fine ? "ok" : report.verdict === "unverifiable" ? "unknown" : "wrong", `${report.records} records in ${report.chains.length} chains, ${report.size} entries of ${report.origin}.`, fine ? "None is missing or changed, and the key of the log signed their root." : "");
-    for (const p of report.problems.slice(0, 20)) say("wrong", `Line ${p.line}: ${p.kind}: ${p.message}`, "");
+    say(fine ? "ok" : report.verdict === "unverifiable" ? "unknown" : "wrong", t("{0} records in {1} chains, {2} entries of {3}.", report.records, report.chains.length, report.size, report.origin), fine ? t("None is missing or changed, and the key of the log signed their root.") : "");
+    for (const p of report.problems.slice(0, 20)) say("wrong", t("Line {0}: {1}: {2}", p.line, p.kind, p.message), "");
     return report.verdict;
   }
 
@@ -54,7 +54,7 @@
     list.className = "checks";
     const verdict = document.createElement("p");
     verdict.className = "lead";
-    verdict.textContent = "Verifying\u2026";
+    verdict.textContent = t("Verifying") + "\u2026";
     out.replaceChildren(verdict, list);
     button.disabled = true;
     const say = (kind, what, proves) => {
@@ -77,7 +77,7 @@
       found = "wrong";
     }
     out.dataset.verdict = found;
-    verdict.textContent = { ok: place.dataset.bundle ? "Verified: the log is whole." : "Verified: this record is in the log as it was signed.", unverifiable: "Not verified: this browser lacks an algorithm. The command below has it." }[found] || "Not verified: a check failed.";
+    verdict.textContent = { ok: place.dataset.bundle ? t("Verified: the log is whole.") : t("Verified: this record is in the log as it was signed."), unverifiable: t("Not verified: this browser lacks an algorithm. The command below has it.") }[found] || t("Not verified: a check failed.");
     button.disabled = false;
   }
 
