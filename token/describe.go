@@ -48,6 +48,19 @@ func (u Unverified) Draft() Draft {
 	return u.links[0].draft
 }
 
+// Audiences returns the audiences of all tokens, for programs that are no enforcement
+// point and take a chain for any of them.
+func (v Verified) Audiences() []string {
+	if v.chain == nil {
+		return nil
+	}
+	var out []string
+	for _, l := range v.chain.links {
+		out = append(out, l.audience...)
+	}
+	return out
+}
+
 // Draft returns the draft of the chain.
 func (v Verified) Draft() Draft {
 	if v.chain == nil {
