@@ -24,6 +24,7 @@ type published struct {
 		Chain     []string `json:"chain"`
 		Proof     string   `json:"pop"`
 		Verdict   string   `json:"verdict"`
+		Step      string   `json:"step"`
 		Policy    struct {
 			Nonce         string `json:"nonce"`
 			ProofAudience bool   `json:"require_pop_aud"`
