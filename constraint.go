@@ -462,7 +462,10 @@ func parseRange(o *objectReader) (Constraint, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s: %s is %s; want true or false", o.of, b.inclusive, aKind(v.kind))
 			}
-			*b.exclusive = !inclusive && *b.value != nil // an open end has no edge
+			if *b.value == nil {
+				return nil, fmt.Errorf("%s has %s without %s; write both or neither", o.of, b.inclusive, b.bound)
+			}
+			*b.exclusive = !inclusive
 		}
 	}
 	return r, nil

@@ -193,6 +193,18 @@ func (v Value) Decimal() (Decimal, bool) {
 // decimal returns the number that v is known to be.
 func (v *Value) decimal() Decimal { return Decimal{v.truth, v.text, v.exponent} }
 
+// IsPlainInteger reports whether v is a number that is written without fraction and
+// exponent: 1, not 1.0 or 1e0.
+func (v Value) IsPlainInteger() bool {
+	if v.kind != KindNumber {
+		return false
+	}
+	if v.parts != nil {
+		return isPlainInteger(v.parts.source)
+	}
+	return len(v.text) <= int(v.exponent) && v.exponent <= 21 || v.text == ""
+}
+
 // Truth returns the boolean that v is, and false as its second result where
 // it is none.
 func (v Value) Truth() (value, ok bool) {

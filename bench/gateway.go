@@ -181,8 +181,8 @@ func (t *town) proven(c *holder.Client, agent holder.Agent, n int, next func() (
 		if err != nil {
 			return nil, err
 		}
-		proof, err := token.SignProof(c.Key, token.Proof{
-			ID: rand.Text(), IssuedAt: time.Now(), TokenID: held.ID, Operation: agent.Skills["retrieve_document"].Operation.String(),
+		proof, err := token.SignProof(held.Chain, c.Key, token.Proof{
+			ID: rand.Text(), IssuedAt: time.Now(), Operation: agent.Skills["retrieve_document"].Operation.String(),
 			Arguments: arguments, Audience: agent.Issuer,
 			Request: &token.Request{Method: http.MethodPost, URL: agent.URL, Digest: token.DigestOf(body)},
 		})

@@ -172,8 +172,8 @@ func (p *product) cold() error {
 // coldWithProof is cold with the holder's proof for the call.
 func (p *product) coldWithProof() (job, error) {
 	op, args := p.read.Operation(), p.read.Arguments()
-	proof, err := token.SignProof(p.holder(), token.Proof{
-		ID: rand.Text(), IssuedAt: p.now, TokenID: p.parsed.ID(), Operation: op.String(), Arguments: args, Audience: "https://documents.example",
+	proof, err := p.parsed.SignProof(p.holder(), token.Proof{
+		ID: rand.Text(), IssuedAt: p.now, Operation: op.String(), Arguments: args, Audience: "https://documents.example",
 	})
 	if err != nil {
 		return job{}, err

@@ -60,8 +60,8 @@ func (c *caller) exactProof(body []byte, chain []string, operation, arguments st
 		return nil, err
 	}
 	url := c.w.agentURL("documents")
-	proof, err := token.SignProof(c.key, token.Proof{
-		ID: nonce(), IssuedAt: time.Now(), TokenID: claim(c.w.t, chain[len(chain)-1], "jti"), Operation: operation, Arguments: v, Audience: url,
+	proof, err := token.SignProof(chain, c.key, token.Proof{
+		ID: nonce(), IssuedAt: time.Now(), Operation: operation, Arguments: v, Audience: url,
 		Request: &token.Request{Method: http.MethodPost, URL: url, Digest: token.DigestOf(body)},
 	})
 	return http.Header{"Powerbox-Capability": {token.JoinChain(chain)}, "Powerbox-Proof": {proof}}, err

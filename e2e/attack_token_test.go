@@ -210,7 +210,7 @@ func tryATK11TheKeyDecidesTheAlgorithm(t *testing.T, on wire) {
 	jwks := w.get(w.agentURL("documents") + "/.well-known/jwks.json")
 	raw := []byte(token.JWKS(ours.Public()).String())
 	for _, alg := range []string{"HS256", "RS256", "PS256", "ES256K", "eddsa", "EDDSA", "Ed25519ph", "none", "NONE", ""} {
-		forged := changed(t, header, `"EdDSA"`, `"`+alg+`"`)
+		forged := changed(t, header, `"Ed25519"`, `"`+alg+`"`)
 		for _, secret := range [][]byte{jwks, raw} {
 			w.repel(t, attack{"ATK-11 " + alg + " under the public key", "algorithm", func() answer {
 				short := hmacBy(secret, forged, payload)
@@ -221,7 +221,7 @@ func tryATK11TheKeyDecidesTheAlgorithm(t *testing.T, on wire) {
 	}
 	w.repel(t,
 		attack{"ATK-11 ES256 for an Ed25519 key", "algorithm", func() answer {
-			return alice.search(signedBy(t, ours, changed(t, header, `"EdDSA"`, `"ES256"`), payload))
+			return alice.search(signedBy(t, ours, changed(t, header, `"Ed25519"`, `"ES256"`), payload))
 		}},
 		attack{"ATK-11 two algorithms", "malformed", func() answer {
 			return alice.search(signedBy(t, ours, changed(t, header, `{`, `{"alg":"none",`), payload))

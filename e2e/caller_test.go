@@ -242,10 +242,10 @@ func (c *caller) proof(agent string, body []byte, p proven) http.Header {
 	if p.id == "" {
 		p.id = nonce()
 	}
-	compact, err := token.SignProof(p.key, token.Proof{
-		ID: p.id, IssuedAt: p.at, TokenID: p.tokenID, Operation: p.operation, Arguments: value(c.w.t, p.arguments),
-		Audience: p.audience, Request: c.w.proofOf(p.url, p.body),
-	})
+	compact, err := token.Proof{
+		ID: p.id, IssuedAt: p.at, TokenID: p.tokenID, TokenHash: signedHash(p.chain[len(p.chain)-1]), Operation: p.operation,
+		Arguments: value(c.w.t, p.arguments), Audience: p.audience, Request: c.w.proofOf(p.url, p.body),
+	}.Sign(p.key, token.Draft02)
 	if err != nil {
 		c.w.t.Fatal(err)
 	}
@@ -284,6 +284,14 @@ func claim(t *testing.T, compact, name string) string {
 	}
 	s, _ := claims[name].(string)
 	return s
+}
+
+// signedHash is the hash of a token's signing input, which proofs name.
+func signedHash(compact string) string {
+	if i := strings.LastIndexByte(compact, '.'); i >= 0 {
+		compact = compact[:i]
+	}
+	return token.DigestOf([]byte(compact))
 }
 
 // data is a SendMessage body whose one part calls a skill.

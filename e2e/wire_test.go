@@ -541,8 +541,8 @@ func (w *town) grpcLines(agent string) string {
 // proofHeader are the headers of a capability with a proof for a request.
 func (w *town) proofHeader(c *caller, held granted, operation string, args map[string]any, about token.Request) http.Header {
 	w.t.Helper()
-	compact, err := token.SignProof(c.key, token.Proof{
-		ID: nonce(), IssuedAt: time.Now(), TokenID: claim(w.t, held.Token, "jti"), Operation: operation, Arguments: value(w.t, args),
+	compact, err := token.SignProof([]string{held.Token}, c.key, token.Proof{
+		ID: nonce(), IssuedAt: time.Now(), Operation: operation, Arguments: value(w.t, args),
 		Audience: w.agentURL("documents"), Request: &about,
 	})
 	if err != nil {

@@ -19,12 +19,26 @@ type Chains struct {
 	// Started is when this gate began to remember proofs, to the second. Earlier
 	// proofs are refused: it is unknown whether they were used.
 	Started time.Time
+	// Drafts are the versions and constraint types that are accepted; the zero one accepts
+	// draft -02 with every type of ours.
+	Drafts Drafts
+}
+
+// Drafts say which chains are accepted by their form.
+type Drafts struct {
+	Old    bool // draft -01 as well (ADR 133)
+	Strict bool // constraint types of the draft alone
+}
+
+// options are those of every verification.
+func (d Drafts) options(now time.Time, r Revocations) token.Options {
+	return token.Options{Now: now, Revoked: r.Revoked, Draft01: d.Old, Strict: d.Strict}
 }
 
 // Resolve implements [Resolver].
 func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Time) (Held, error) {
 	anchors, issuer := call.Target.anchors(p.Chain)
-	v, err := c.Memo.Verify(token.JoinChain(p.Chain), anchors, token.Options{Now: now, Revoked: c.Revocations.Revoked})
+	v, err := c.Memo.Verify(token.JoinChain(p.Chain), anchors, c.Drafts.options(now, c.Revocations))
 	if err != nil {
 		return Held{}, refusal(err)
 	}
@@ -55,7 +69,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 // of it is read. What it checks is remembered for [Chains.Resolve].
 func (c Chains) Vouches(target *Target, chain []string, now time.Time) bool {
 	anchors, issuer := target.anchors(chain)
-	v, err := c.Memo.Verify(token.JoinChain(chain), anchors, token.Options{Now: now, Revoked: c.Revocations.Revoked})
+	v, err := c.Memo.Verify(token.JoinChain(chain), anchors, c.Drafts.options(now, c.Revocations))
 	return err == nil && v.Issuer() == issuer
 }
 

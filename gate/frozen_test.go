@@ -129,8 +129,8 @@ func TestATK24_FrozenReachesWhatWasHandedOn(t *testing.T) {
 		}
 		op, args := proves(c)
 		w.ids++
-		proof, err := token.SignProof(sub, token.Proof{
-			ID: fmt.Sprintf("by-sub-%d", w.ids), IssuedAt: at, TokenID: "derived", Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,
+		proof, err := token.SignProof([]string{root, derived}, sub, token.Proof{
+			ID: fmt.Sprintf("by-sub-%d", w.ids), IssuedAt: at, Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ type Shown struct {
 	Memo        *token.Memo // required
 	Revocations Revocations // required
 	Scopes      Resolver    // for scope tokens; nil takes none
+	Drafts      Drafts      // as in [Chains]
 }
 
 // Resolve implements [Resolver].
@@ -21,7 +22,7 @@ func (s Shown) Resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	if p.Scopes != nil {
 		return s.scopes(ctx, call, p, now)
 	}
-	v, err := s.Memo.Verify(token.JoinChain(p.Chain), call.Target.Anchors, token.Options{Now: now, Revoked: s.Revocations.Revoked})
+	v, err := s.Memo.Verify(token.JoinChain(p.Chain), call.Target.Anchors, s.Drafts.options(now, s.Revocations))
 	if err != nil {
 		return Held{}, refusal(err)
 	}

@@ -218,12 +218,12 @@ func (w *town) present(c *Call, compact string, change ...func(*token.Proof)) *C
 	op, args := proves(c)
 	w.ids++
 	p := token.Proof{
-		ID: fmt.Sprintf("proof-%d", w.ids), IssuedAt: w.now, TokenID: "cap_2", Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,
+		ID: fmt.Sprintf("proof-%d", w.ids), IssuedAt: w.now, TokenID: "cap_2", TokenHash: token.DigestOf([]byte(compact[:strings.LastIndexByte(compact, '.')])), Operation: op.String(), Arguments: args, Audience: agentURL, Request: &c.Request,
 	}
 	for _, ch := range change {
 		ch(&p)
 	}
-	proof, err := token.SignProof(w.holder, p)
+	proof, err := p.Sign(w.holder, token.Draft02)
 	if err != nil {
 		w.t.Fatal(err)
 	}

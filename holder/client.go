@@ -118,8 +118,8 @@ func (c *Client) present(h http.Header, agent Agent, chain []string, p proven, r
 	if err != nil {
 		return err
 	}
-	proof, err := token.SignProof(c.Key, token.Proof{
-		ID: id, IssuedAt: c.Now(), TokenID: verified.ID(), Operation: p.operation, Arguments: p.arguments,
+	proof, err := verified.SignProof(c.Key, token.Proof{
+		ID: id, IssuedAt: c.Now(), Operation: p.operation, Arguments: p.arguments,
 		Audience: agent.Issuer, Request: &request,
 	})
 	if err != nil {

@@ -18,6 +18,12 @@ type Narrowing struct {
 	Handles    []string // an operation that takes a handle and none of these is gone
 	Expires    time.Time
 	Depth      int // how often the result may be passed on, or narrowed again
+	// Audience are the enforcement points that the result may be presented to. Nil adds no
+	// limit to one for the same holder; to another one goes a capability for its agent alone.
+	Audience []string
+	// Strict leaves nothing to constraint types that the token draft does not define, and
+	// refuses what has some.
+	Strict bool
 }
 
 // Narrow derives a narrower capability for the same holder, offline. A wider
@@ -33,6 +39,12 @@ func (c *Client) Narrow(held Capability, n Narrowing) (Capability, error) {
 func (c *Client) Delegate(held Capability, to token.PublicKey, n Narrowing) (Capability, error) {
 	if to.IsZero() {
 		return Capability{}, errors.New("holder: delegating needs the recipient's key; its card publishes none")
+	}
+	if c.Key != nil && to == c.Key.Public() {
+		return Capability{}, errors.New("holder: the recipient has the same key, and so could use the wider capability; use Narrow for the same holder")
+	}
+	if n.Audience == nil && held.Grant != "" { // the agent that issued it decides on it
+		n.Audience = []string{held.Agent}
 	}
 	return c.derive(held, n, to)
 }
@@ -61,6 +73,7 @@ func (c *Client) derive(held Capability, n Narrowing, to token.PublicKey) (Capab
 	}
 	child, err := token.Derive(parent, c.Key, token.Narrowing{
 		ID: id, Now: c.Now(), Tools: tools, Expires: n.Expires, MaxDepth: n.Depth, Holder: to,
+		Audience: n.Audience, Strict: n.Strict,
 	})
 	if err != nil {
 		return Capability{}, err

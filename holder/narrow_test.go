@@ -33,6 +33,13 @@ func TestSEP13_Delegate(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := w.Of(a.URL, now)
+	if _, err := c.Delegate(cap1, c.Key.Public(), holder.Narrowing{}); err == nil || !strings.Contains(err.Error(), "same key") {
+		t.Errorf("handed to the own key: %v; want a refusal", err)
+	}
+	links := mustParse(t, handed.Chain).Describe()
+	if d := cmp.Diff([]string{a.URL}, links[len(links)-1].Audience); d != "" || links[0].Draft != token.Draft02 {
+		t.Errorf("the audience of what is handed over (-want +got):\n%s", d)
+	}
 	if len(got) != 1 || cmp.Diff([]string{"retrieve"}, got[0].Operations) != "" || got[0].Grant != "documents:read" {
 		t.Fatalf("received %+v; want retrieve of documents:read", got)
 	}
@@ -51,6 +58,15 @@ func TestSEP13_Delegate(t *testing.T) {
 	if _, err := summariser.Delegate(got[0], newKey(t).Public(), holder.Narrowing{}); !errors.Is(err, powerbox.ErrDenied) {
 		t.Errorf("passed on again: %v; want a denial", err)
 	}
+}
+
+func mustParse(t *testing.T, chain []string) token.Unverified {
+	t.Helper()
+	u, err := token.ParseChain(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 func TestSEP12_NarrowRefusesWhatIsWider(t *testing.T) {

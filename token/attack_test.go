@@ -54,7 +54,7 @@ func TestATK5_WhatIsAbsentIsNothing(t *testing.T) {
 	for _, empty := range []string{`"one_of","values":[]`, `"any","constraints":[]`} {
 		deny(t, "ATK-5 "+empty, 0, func(f *forgery) {
 			f.links[0].tools(object{"read": object{"path": json.RawMessage(`{"constraint_type":` + empty + `}`)}})
-		}, powerbox.CodeOperation)
+		}, CodeConstraint)
 	}
 	for _, missing := range []string{`"one_of"`, `"exact"`, `"not_one_of"`, `"all"`, `"subset"`} {
 		deny(t, "ATK-5 "+missing, 0, func(f *forgery) {
@@ -221,13 +221,15 @@ func TestATK13_TypesAreNotConfused(t *testing.T) {
 			deny(t, fmt.Sprintf("ATK-13 proof as %v", typ), 1, func(f *forgery) { f.proof.header["typ"] = typ }, CodeType)
 		}
 	}
-	// If typ is absent or generic, the claims must suffice.
+	// If typ is absent or generic, as draft -01 allows, the claims must suffice.
 	for _, typ := range []any{nil, "JWT"} {
 		deny(t, fmt.Sprintf("ATK-13 the leaf as proof, typ %v", typ), 1, func(f *forgery) {
+			of01()(f)
 			f.proof.header["typ"], f.proof.claims = typ, maps.Clone(f.leaf().claims)
 			f.proof.claims["aplaceid"], f.proof.claims["aplacetool"], f.proof.claims["hta"] = nil, nil, nil
 		}, CodeMissingClaim)
 		deny(t, fmt.Sprintf("ATK-13 a proof as leaf, typ %v", typ), 1, func(f *forgery) {
+			of01()(f)
 			f.leaf().header["typ"] = typ
 			f.leaf().raw = `{"jti":"p","iat":1800000000,"aplaceid":"token-a","aplacetool":"read","hta":{}}`
 		}, CodeMissingClaim)
@@ -309,7 +311,7 @@ func TestATK39_NumbersAreExact(t *testing.T) {
 		deny(t, "ATK-39 "+n, 0, func(f *forgery) {
 			f.links[0].tools(object{"pay": object{"amount": json.RawMessage(limit)}})
 			f.Operation, f.Arguments = "pay", `{"amount":`+n+`}`
-		}, powerbox.CodeArgumentConstraint)
+		}, powerbox.CodeArgumentConstraint, CodeProofArguments)
 	}
 	for _, n := range []string{"NaN", "Infinity", "-0", "1e999", "0x10", `1_000`} {
 		deny(t, "ATK-39 "+n, 0, func(f *forgery) {

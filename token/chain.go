@@ -33,14 +33,26 @@ func (l *link) holderName() string {
 	return keyName(l.holder)
 }
 
-func parseLink(compact string, root bool) (*link, error) {
-	j, err := parseJWS(compact, typeToken)
+// parseLink parses a token of a chain whose root has that header, which is its own if
+// it is the root.
+func parseLink(compact string, head header, isRoot bool) (*link, error) {
+	draft := head.drafts.newest()
+	if !isRoot {
+		var err error
+		if head, err = headerOf(compact, typeToken); err != nil {
+			return nil, err
+		}
+		if err := head.mustBe(draft); err != nil {
+			return nil, err
+		}
+	}
+	j, err := parseRest(compact, head)
 	if err != nil {
 		return nil, err
 	}
 	l := &link{jws: j, compact: compact}
 	l.payload = powerbox.Value{}
-	if l.claims, err = parseClaims(j.payload, root); err != nil {
+	if l.claims, err = parseClaims(j.payload, isRoot, draft); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -62,7 +74,7 @@ func (l *link) setHash() {
 // yields no authority.
 type Unverified struct{ links []*link }
 
-// ParseChain parses a chain, root first (draft, section 7, steps 1 and 2, and
+// ParseChain parses a chain, root first (draft, section 8, steps 1 and 2, and
 // of steps 3 to 5 what needs neither keys nor a clock). Errors are [*Error].
 func ParseChain(tokens []string) (Unverified, error) {
 	links, err := extend(nil, tokens, powerbox.Operation{})
@@ -97,13 +109,17 @@ func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, err
 	}
 	links := append(make([]*link, 0, len(known)+len(tokens)), known...)
 	links = append(links, make([]*link, len(tokens))...)
-	compared, err := lastFirst(links, tokens, op)
+	head, err := rootHeader(known, tokens)
+	if err != nil {
+		return nil, atLink(err, 0)
+	}
+	compared, err := lastFirst(links, tokens, head, op)
 	if err != nil {
 		return nil, err
 	}
 	for i := len(known); i < len(links); i++ {
 		if links[i] == nil {
-			links[i], err = parseLink(tokens[i-len(known)], i == 0)
+			links[i], err = parseLink(tokens[i-len(known)], head, i == 0)
 		}
 		if err == nil {
 			links[i].setHash()
@@ -119,15 +135,23 @@ func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, err
 	return links, nil
 }
 
+// rootHeader returns the header of the root, which fixes the draft of all tokens.
+func rootHeader(known []*link, tokens []string) (header, error) {
+	if len(known) > 0 {
+		return known[0].header, nil
+	}
+	return headerOf(tokens[0], typeToken)
+}
+
 // lastFirst parses the last of tokens, and the one before it, into the last of
 // links. What a holder adds stands at the end, so that a token that goes too
 // far costs two readings, however long the chain is. It refuses what the walk
 // from the root would refuse, and reports whether it has compared the tools of
 // the two already.
-func lastFirst(links []*link, tokens []string, op powerbox.Operation) (compared bool, err error) {
+func lastFirst(links []*link, tokens []string, head header, op powerbox.Operation) (compared bool, err error) {
 	n, known := len(links), len(links)-len(tokens)
 	for i := n - 1; i >= max(known, n-2); i-- {
-		l, err := parseLink(tokens[i-known], i == 0)
+		l, err := parseLink(tokens[i-known], head, i == 0)
 		if err == nil && i == n-1 {
 			err = l.serves(op)
 		}
@@ -193,7 +217,7 @@ func follow(links []*link, l *link) error {
 	return l.checkPlace(links[len(links)-1])
 }
 
-// checkRoot is step 3 of the draft's section 7 without keys and times.
+// checkRoot is step 3 of the draft's section 8 without keys and times.
 func (l *link) checkRoot() error {
 	switch {
 	case l.depth != 0:
@@ -208,7 +232,7 @@ func (l *link) checkRoot() error {
 	return nil
 }
 
-// checkPlace is step 4 of the draft's section 7 without keys, times and tools.
+// checkPlace is step 4 of the draft's section 8 without keys, times and tools.
 func (l *link) checkPlace(parent *link) error {
 	switch {
 	case !l.hasParent:
@@ -231,7 +255,7 @@ func (l *link) checkPlace(parent *link) error {
 	return nil
 }
 
-// checkTools is step 4p of the draft's section 7: nothing goes beyond the
+// checkTools is step 4p of the draft's section 8: nothing goes beyond the
 // parent.
 func (l *link) checkTools(parent *link) error {
 	wider, ok := excess(parent.tools, l.tools)
@@ -267,6 +291,13 @@ type Options struct {
 	// is checked. That saves work and decides nothing: anyone who sets it still
 	// asks [powerbox.Decide].
 	Operation powerbox.Operation
+	// Draft01 accepts chains of draft -01 beside those of -02. Without it they are
+	// refused with the code draft_not_accepted.
+	Draft01 bool
+	// Strict refuses chains with a constraint of a type that the draft does not define:
+	// path, url, cidr and glob. The draft has verifiers evaluate registered types alone
+	// (section 5), and these are not registered.
+	Strict bool
 }
 
 // UnsafeNothingRevoked is the Revoked of a program without a list of
@@ -275,15 +306,20 @@ func UnsafeNothingRevoked(string) bool { return false }
 
 // Verify checks u against the keys of the root issuers: times, then the
 // signature of every token, then the revocation of every token (draft, section
-// 7, steps 3 to 6a). Errors are [*Error].
+// 8, steps 3 to 6a). Errors are [*Error].
+//
+// A key set that names no issuer ([KeySet.Of]) does not check the issuer of the root:
+// its caller compares [Verified.Issuer]. The audiences of tokens are checked with the
+// proof ([Verified.CheckProof]).
 func (u Unverified) Verify(anchors KeySet, o Options) (Verified, error) {
 	return complete(u.links, 0, &anchors, o)
 }
 
 // UnsafeTrustRoot is Verify for a holder that does not know the issuer's keys:
 // it takes the root token's word for everything that the root says. It must
-// never be used to enforce.
+// never be used to enforce. A holder uses what it was given, of either draft.
 func (u Unverified) UnsafeTrustRoot(o Options) (Verified, error) {
+	o.Draft01 = true
 	return complete(u.links, 1, nil, o)
 }
 
@@ -294,10 +330,7 @@ func complete(links []*link, signed int, anchors *KeySet, o Options) (Verified, 
 		return Verified{}, refuse(CodeEmptyChain, "the chain has no token")
 	}
 	c := newChain(links)
-	if err := c.leaf().serves(o.Operation); err != nil {
-		return Verified{}, atLink(err, len(links)-1)
-	}
-	if err := c.checkTimes(o.Now); err != nil {
+	if err := c.admit(o); err != nil {
 		return Verified{}, err
 	}
 	if !c.leaf().hasEntry {
@@ -327,6 +360,24 @@ func newChain(links []*link) *chain {
 		c.from, c.until = max(c.from, l.claims.from()), min(c.until, l.expires)
 	}
 	return c
+}
+
+// admit checks what needs no signature and may differ from call to call.
+func (c *chain) admit(o Options) error {
+	if c.links[0].draft == Draft01 && !o.Draft01 {
+		return atLink(refuse(CodeDraft, "is of draft -01 of the token draft, which is not accepted here; request a new capability"), 0)
+	}
+	if err := c.leaf().serves(o.Operation); err != nil {
+		return atLink(err, len(c.links)-1)
+	}
+	if o.Strict {
+		for i, l := range c.links {
+			if uses := extensionsIn(l.tools); len(uses) > 0 {
+				return atLink(refuse(CodeConstraint, "strict: %s", uses), i)
+			}
+		}
+	}
+	return c.checkTimes(o.Now)
 }
 
 func (c *chain) leaf() *link { return c.links[len(c.links)-1] }
@@ -375,10 +426,18 @@ func (s *KeySet) verifyRoot(root *link) error {
 			continue
 		}
 		if err = root.verify(key); err == nil {
-			return nil
+			return s.checkIssuer(root)
 		}
 	}
 	return err
+}
+
+// checkIssuer is step 3k: the key belongs to the issuer that the root names.
+func (s *KeySet) checkIssuer(root *link) error {
+	if s.issuer != "" && root.issuer != s.issuer {
+		return refuse(CodeIssuer, "iss is not %q, whose key has signed it", s.issuer)
+	}
+	return nil
 }
 
 // checkRevocation asks for every token: the root's jti is the issuer's own, a

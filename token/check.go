@@ -17,8 +17,28 @@ type CheckRequest struct {
 	Operation string    // exact name
 	Arguments []byte    // JSON object
 	At        time.Time // decides all times
-	Audience  string    // "" where no audience is demanded of the proof
+	Issuer    string    // whose keys the anchors are; required for chains of draft -02
+	Point     Point     // the enforcement point that is asked
 	Revoked   []string  // jti of any token, or the hash of its signing input in base64url or hex
+	Draft01   bool      // accept chains of draft -01 as well
+	Strict    bool      // refuse constraint types that the draft does not define
+}
+
+// Point is what an enforcement point demands of the place that chains and proofs are for.
+type Point struct {
+	Identity        []string `json:"identity,omitempty"`               // its audience identifiers
+	RequireAudience bool     `json:"require_audience,omitempty"`       // every proof must have an aat_aud
+	ChainAudience   bool     `json:"require_chain_audience,omitempty"` // some token of the chain must have an aud
+	Nonce           string   `json:"nonce,omitempty"`                  // that every proof must carry; "" for none
+}
+
+// expected returns what proofs must say of the place.
+func (p Point) expected() Expected {
+	e := Expected{Identity: p.Identity, ProofAudience: p.RequireAudience, ChainAudience: p.ChainAudience}
+	if p.Nonce != "" {
+		e.Nonce = func(nonce string) bool { return nonce == p.Nonce }
+	}
+	return e
 }
 
 // CheckResult is the answer, with every reason of a denial that could be found.
@@ -53,13 +73,14 @@ func (r CheckResult) MarshalJSON() ([]byte, error) {
 }
 
 // Check answers one question from files alone, by every step of the draft's
-// section 7. Malformed input is a denial with a reason.
+// section 8. Malformed input is a denial with a reason.
 //
 //	step       code                                         shown by
 //	1          empty_chain                                  vectors step-1
 //	2a 2b      too_large                                    vectors step-2a, 2b
 //	2c         malformed missing_claim duplicate_jti        vectors step-2c-*
 //	3a 4a 7a   algorithm                                    vectors step-3a-*, 4a-*, 7a-*
+//	3a 4a 7a   wrong_type mixed_drafts draft_not_accepted   vectors draft-*
 //	3b         unknown_key bad_signature                    vectors step-3b-*
 //	3c 3d      not_root                                     vectors step-3c, 3d
 //	3e 4i      expired                                      vectors step-3e, 4i
@@ -82,12 +103,14 @@ func (r CheckResult) MarshalJSON() ([]byte, error) {
 //	5          follows from 3c and 4d                       vectors step-5
 //	6a         empty_capability                             vectors step-6a
 //	6b         operation_not_granted argument_*             vectors step-6b-*
+//	6c         audience                                     vectors step-6c-*
 //	7b         proof_signature                              vectors step-7b
 //	7c         proof_token                                  vectors step-7c
 //	7d         proof_audience                               vectors step-7d-*
 //	7e         proof_operation                              vectors step-7e
 //	7f         proof_arguments                              vectors step-7f-*
 //	7g         proof_time                                   vectors step-7g-*
+//	7h         proof_nonce                                  vectors step-7h-*
 func Check(r CheckRequest) CheckResult {
 	var c checking
 	op, err := powerbox.ParseOperation(r.Operation)
@@ -112,7 +135,9 @@ func Check(r CheckRequest) CheckResult {
 		return c.result
 	}
 	c.decide(op, args, authority, r.At, len(verified.chain.links)-1)
-	_, err = verified.CheckProof(strings.TrimSpace(string(r.Proof)), Expected{Now: r.At, Operation: op, Arguments: args, Audience: r.Audience})
+	want := r.Point.expected()
+	want.Now, want.Operation, want.Arguments = r.At, op, args
+	_, err = verified.CheckProof(strings.TrimSpace(string(r.Proof)), want)
 	c.refuse(err)
 	c.result.Allowed = len(c.result.Reasons) == 0
 	return c.result
@@ -142,7 +167,10 @@ func (c *checking) verify(r CheckRequest) (Verified, error) {
 		return Verified{}, err
 	}
 	list := newRevocationList(r.Revoked)
-	v, err := chain.Verify(anchors, Options{Now: r.At, Revoked: list.has})
+	if r.Issuer == "" && len(tokens) > 0 && chain.Draft() == Draft02 {
+		return Verified{}, atLink(refuse(CodeIssuer, "no issuer was named whose keys the anchors are"), 0)
+	}
+	v, err := chain.Verify(anchors.Of(r.Issuer), Options{Now: r.At, Revoked: list.has, Draft01: r.Draft01, Strict: r.Strict})
 	if err != nil {
 		return Verified{}, err
 	}

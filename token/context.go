@@ -95,7 +95,7 @@ func (s *Contexts) Sign(signer Signer, c Context) (string, error) {
 	if err != nil {
 		return "", prefixed("context: ", err)
 	}
-	return sign(signer, typeContext, signer.Public().Thumbprint(), c.appendJSON(make([]byte, 0, 2*usualPart), authority))
+	return sign(signer, signer.Public().algorithm.String(), typeContext, signer.Public().Thumbprint(), c.appendJSON(make([]byte, 0, 2*usualPart), authority))
 }
 
 // readable refuses an authority that the agent behind could not read.

@@ -62,7 +62,8 @@ func scope(t testing.TB, s string) powerbox.Pattern {
 
 func TestToolsSaysWhatATokenCanSay(t *testing.T) {
 	field := powerbox.Field{Name: "a", Constraint: powerbox.Wildcard{}, Required: true}
-	optional := powerbox.Field{Name: "a", Constraint: powerbox.Wildcard{}}
+	optional, star := powerbox.Field{Name: "a", Constraint: powerbox.Wildcard{}}, powerbox.Field{Name: "*", Constraint: powerbox.Wildcard{}, Required: true}
+	rounded := powerbox.Field{Name: "a", Constraint: powerbox.ExactValue{Value: value(t, `9007199254740993`)}, Required: true}
 	for name, c := range map[string]struct {
 		rest   powerbox.Rest
 		fields []powerbox.Field
@@ -71,8 +72,10 @@ func TestToolsSaysWhatATokenCanSay(t *testing.T) {
 		"any call":             {powerbox.RestAny, nil, ""},
 		"named arguments":      {powerbox.RestNone, []powerbox.Field{field}, ""},
 		"no arguments":         {powerbox.RestNone, nil, CodeNotExpressible},
-		"named and others":     {powerbox.RestAny, []powerbox.Field{field}, CodeNotExpressible},
-		"an optional argument": {powerbox.RestNone, []powerbox.Field{optional}, CodeNotExpressible},
+		"named and others":     {powerbox.RestAny, []powerbox.Field{field}, ""},
+		"an optional argument": {powerbox.RestNone, []powerbox.Field{optional}, ""},
+		"an argument called *": {powerbox.RestNone, []powerbox.Field{star}, CodeNotExpressible},
+		"a rounded number":     {powerbox.RestNone, []powerbox.Field{rounded}, CodeNotExpressible},
 	} {
 		shape, err := powerbox.NewShape(c.rest, c.fields...)
 		if err != nil {
@@ -81,6 +84,11 @@ func TestToolsSaysWhatATokenCanSay(t *testing.T) {
 		a, err := powerbox.NewAuthority(powerbox.Window{Until: at}, 0, powerbox.Clause{Pattern: powerbox.ExactPattern(operation(t, "x")), Shape: shape})
 		if err != nil {
 			t.Fatal(err)
+		}
+		_, err = Draft01.Tools(a)
+		in01 := c.code == "" && shape.Rest() == powerbox.RestNone == (len(c.fields) > 0) && !slices.ContainsFunc(c.fields, func(f powerbox.Field) bool { return !f.Required })
+		if star := name == "an argument called *"; (err == nil) != (in01 || star) {
+			t.Errorf("%s in draft -01: %v", name, err)
 		}
 		clauses, err := Tools(a)
 		if codeOf(err) != c.code {
@@ -221,22 +229,22 @@ func TestDeriveRefusesAChainThatGrowsTooLarge(t *testing.T) {
 // TestATK55_DeriveHasTheBudgetOfVerification: what could not be verified is not
 // made.
 func TestATK55_DeriveHasTheBudgetOfVerification(t *testing.T) {
-	heavy := func(last string) []powerbox.Clause {
-		clauses := strings.Repeat(`{"constraint_type":"wildcard"},`, 250) + last
+	heavy := func(most string) []powerbox.Clause {
+		clauses := strings.Repeat(exact(most)+",", 250) + exact("1")
 		var arguments []string
-		for _, name := range strings.Split("abcdef", "") {
+		for _, name := range strings.Split("abcde", "") {
 			arguments = append(arguments, `"`+name+`":{"constraint_type":"all","constraints":[`+clauses+`]}`)
 		}
 		return tools(t, `{"use":{`+strings.Join(arguments, ",")+`}}`)
 	}
 	f := newFamily(t, 0)
-	token, err := root(t, func(r *Root) { r.Holder, r.Tools = f.holders[0].Public(), heavy(exact("1")) })
+	token, err := root(t, func(r *Root) { r.Holder, r.Tools = f.holders[0].Public(), heavy("1") })
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.tokens = []string{token}
 	parent := f.verify(t)
-	n := Narrowing{ID: "next", Now: at, Tools: heavy(exact("1")), Holder: f.holders[0].Public()}
+	n := Narrowing{ID: "next", Now: at, Tools: heavy("2"), Holder: f.holders[0].Public()}
 	if _, err := Derive(parent, f.holders[0], n); codeOf(err) != CodeTooLarge {
 		t.Error(err)
 	}

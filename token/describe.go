@@ -10,6 +10,7 @@ import (
 
 // Link describes one token of a chain for people and records.
 type Link struct {
+	Draft    Draft
 	ID       string // jti; a holder chooses that of a derived token
 	Hash     string // base64url SHA-256 of the signing input
 	Issuer   string
@@ -18,6 +19,7 @@ type Link struct {
 	Expires  time.Time
 	Depth    int
 	MaxDepth int
+	Audience []string          // aud; nil where the token may be presented everywhere
 	Tools    []powerbox.Clause // as written; not to be changed
 	Narrowed []string          // what it has less than its parent, as sentences; empty for the root
 }
@@ -29,13 +31,42 @@ func (u Unverified) Describe() []Link {
 		out[i] = Link{
 			ID: l.id, Hash: l.hash, Issuer: l.issuer, Holder: l.holder.URI(),
 			IssuedAt: time.Unix(l.issuedAt, 0).UTC(), Expires: time.Unix(l.expires, 0).UTC(),
-			Depth: l.depth, MaxDepth: l.maxDepth, Tools: l.tools,
+			Depth: l.depth, MaxDepth: l.maxDepth, Tools: l.tools, Audience: l.audience, Draft: l.draft,
 		}
 		if i > 0 {
 			out[i].Narrowed = l.narrowed(u.links[i-1])
 		}
 	}
 	return out
+}
+
+// Draft returns the draft of the chain, which its root says.
+func (u Unverified) Draft() Draft {
+	if len(u.links) == 0 {
+		return Draft02
+	}
+	return u.links[0].draft
+}
+
+// Audiences returns the audiences of all tokens, for programs that are no enforcement
+// point and take a chain for any of them.
+func (v Verified) Audiences() []string {
+	if v.chain == nil {
+		return nil
+	}
+	var out []string
+	for _, l := range v.chain.links {
+		out = append(out, l.audience...)
+	}
+	return out
+}
+
+// Draft returns the draft of the chain.
+func (v Verified) Draft() Draft {
+	if v.chain == nil {
+		return Draft02
+	}
+	return v.chain.links[0].draft
 }
 
 // Links returns the tokens, root first.
@@ -66,6 +97,9 @@ func (l *link) narrowed(parent *link) []string {
 	if l.maxDepth < parent.maxDepth {
 		out = append(out, fmt.Sprintf("can be delegated %d times, not %d", l.maxDepth-l.depth, parent.maxDepth-l.depth))
 	}
+	if l.hasAud {
+		out = append(out, fmt.Sprintf("for %q alone", l.audience))
+	}
 	if l.holder != parent.holder {
 		out = append(out, "for another holder")
 	}
@@ -86,8 +120,13 @@ func changed(parent, child powerbox.Shape) []string {
 	var names []string
 	for _, f := range child.Fields() {
 		p, ok := parent.Field(f.Name)
-		if !ok || !p.Constraint.JSON().Equal(f.Constraint.JSON()) {
+		if !ok || p.Required != f.Required || !p.Constraint.JSON().Equal(f.Constraint.JSON()) {
 			names = append(names, f.Name)
+		}
+	}
+	for _, p := range parent.Fields() {
+		if _, ok := child.Field(p.Name); !ok {
+			names = append(names, p.Name)
 		}
 	}
 	return names

@@ -50,7 +50,7 @@ func Example() {
 		return
 	}
 	options := token.Options{Now: now, Revoked: token.UnsafeNothingRevoked}
-	trusted := token.NewKeySet(issuer.Public())
+	trusted := token.NewKeySet(issuer.Public()).Of("https://powerbox.example")
 	held, err := verify([]string{root}, trusted, options)
 	if err != nil {
 		fmt.Println(err)
@@ -72,8 +72,13 @@ func Example() {
 
 	// The reader calls, and the gate looks at the chain and the proof.
 	arguments := powerbox.Object(powerbox.Member{Name: "collection", Value: powerbox.String("reports")})
-	proof, err := token.SignProof(reader, token.Proof{
-		ID: "proof-1", IssuedAt: now, TokenID: "leaf-2", Operation: "documents.read", Arguments: arguments,
+	received, err := token.ParseChain([]string{root, leaf})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	proof, err := received.SignProof(reader, token.Proof{
+		ID: "proof-1", IssuedAt: now, Operation: "documents.read", Arguments: arguments,
 	})
 	if err != nil {
 		fmt.Println(err)

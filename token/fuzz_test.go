@@ -46,6 +46,14 @@ func FuzzParseChain(f *testing.F) {
 			}
 			return
 		}
+		root := u.links[0]
+		written, err := powerbox.DecodeValue(appendTools(nil, root.tools), powerbox.Limits{Bytes: 2 * MaxTokenBytes, Depth: maxJSONDepth})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := parseTools(written, root.draft); err != nil || len(again) != len(root.tools) {
+			t.Errorf("the tools do not come back: %v", err)
+		}
 		links := u.Describe()
 		for i, l := range links {
 			if l.Depth != i || l.MaxDepth > MaxDepth || !l.Expires.After(l.IssuedAt) || len(l.Tools) > powerbox.MaxOperations {
@@ -75,23 +83,34 @@ func FuzzParseProof(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := parseProof(v)
-		if err != nil {
-			return
-		}
-		compact, err := SignProof(key, p)
-		if err != nil {
-			return
-		}
-		j, err := parseJWS(compact, typeProof)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := parseProof(j.payload)
-		if err != nil || again.ID != p.ID || !again.Arguments.Equal(p.Arguments) || !again.IssuedAt.Equal(p.IssuedAt) || again.Audience != p.Audience {
-			t.Errorf("%+v became %+v: %v", p, again, err)
+		for _, draft := range []Draft{Draft01, Draft02} {
+			signedAgain(t, key, draft, v)
 		}
 	})
+}
+
+// signedAgain signs what a payload says as a proof, and reads it again.
+func signedAgain(t *testing.T, key *PrivateKey, draft Draft, payload powerbox.Value) {
+	p, err := parseProof(payload, draft)
+	if err != nil {
+		return
+	}
+	compact, err := p.Sign(key, draft)
+	if err != nil {
+		return
+	}
+	j, err := parseJWS(compact, typeProof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.header.mustBe(draft); err != nil {
+		t.Error(err)
+	}
+	again, err := parseProof(j.payload, draft)
+	if err != nil || again.TokenHash != p.TokenHash || again.Nonce != p.Nonce || again.ID != p.ID || !again.Arguments.Equal(p.Arguments) ||
+		!again.IssuedAt.Equal(p.IssuedAt) || again.Audience != p.Audience {
+		t.Errorf("draft %s: %+v became %+v: %v", draft, p, again, err)
+	}
 }
 
 // FuzzJWK: whatever parses comes back as the same key, and no private key is
@@ -133,7 +152,8 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, anchors, chain, proof, operation, arguments string, at int64, audience, revoked string) {
 		r := Check(CheckRequest{
 			Anchors: []byte(anchors), Chain: []byte(chain), Proof: []byte(proof), Operation: operation,
-			Arguments: []byte(arguments), At: time.Unix(at, 0), Audience: audience, Revoked: strings.Split(revoked, ","),
+			Arguments: []byte(arguments), At: time.Unix(at, 0), Issuer: "https://agent.example",
+			Point: Point{Identity: []string{audience}}, Revoked: strings.Split(revoked, ","), Draft01: at%2 == 0,
 		})
 		if r.Allowed != (len(r.Reasons) == 0) {
 			t.Errorf("allowed %t with %d reasons", r.Allowed, len(r.Reasons))

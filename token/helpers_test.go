@@ -29,7 +29,7 @@ func tools(t testing.TB, text string) []powerbox.Clause {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clauses, err := parseTools(v)
+	clauses, err := parseTools(v, Draft02)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package token
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"sync"
 
@@ -26,7 +25,8 @@ const (
 
 type header struct {
 	algorithm Algorithm
-	kid       string // meaningful where hasKid
+	drafts    draftSet // of tokens and proofs
+	kid       string   // meaningful where hasKid
 	hasKid    bool
 }
 
@@ -38,9 +38,8 @@ type jws struct {
 	signature [64]byte
 }
 
-// parseJWS parses a compact JWS (RFC 7515 section 7.1) whose typ is absent,
-// "JWT" or the given one. The draft defines no typ; one of another kind of
-// token is refused (ATK-13).
+// parseJWS parses a compact JWS (RFC 7515 section 7.1) of that typ. One of
+// another kind of token is refused (ATK-13).
 func parseJWS(compact, typ string) (jws, error) {
 	if len(compact) > MaxTokenBytes {
 		return jws{}, refuse(CodeTooLarge, "has %d bytes; want at most %d", len(compact), MaxTokenBytes)
@@ -48,12 +47,22 @@ func parseJWS(compact, typ string) (jws, error) {
 	if err := checkParts(compact); err != nil {
 		return jws{}, err
 	}
-	first := strings.IndexByte(compact, '.')
-	last := first + 1 + strings.IndexByte(compact[first+1:], '.')
-	h, err := readHeader(compact[:first], typ)
+	h, err := headerOf(compact, typ)
 	if err != nil {
 		return jws{}, err
 	}
+	return parseRest(compact, h)
+}
+
+// headerOf reads the header of a compact JWS that has its three parts.
+func headerOf(compact, typ string) (header, error) {
+	return readHeader(compact[:strings.IndexByte(compact, '.')], typ)
+}
+
+// parseRest parses signature and payload of a compact JWS whose header is h.
+func parseRest(compact string, h header) (jws, error) {
+	first := strings.IndexByte(compact, '.')
+	last := first + 1 + strings.IndexByte(compact[first+1:], '.')
 	// Before the payload, which is longer.
 	var room [96]byte
 	signature, err := appendDecoded(room[:0], compact[last+1:])
@@ -74,19 +83,23 @@ const usualPart = 1 << 10
 // The headers that sign writes where there is no kid, as they stand in a JWS.
 // Nearly every token and proof has one of them.
 const (
-	linkHeaderEdDSA  = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
-	linkHeaderES256  = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
-	proofHeaderEdDSA = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdC1wb3Arand0In0"
-	proofHeaderES256 = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdC1wb3Arand0In0"
+	linkHeaderEd25519  = "eyJhbGciOiJFZDI1NTE5IiwidHlwIjoiYWF0K2p3dCJ9"
+	linkHeaderEdDSA    = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdCtqd3QifQ"
+	linkHeaderES256    = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdCtqd3QifQ"
+	proofHeaderEd25519 = "eyJhbGciOiJFZDI1NTE5IiwidHlwIjoiYWF0LXBvcCtqd3QifQ"
+	proofHeaderEdDSA   = "eyJhbGciOiJFZERTQSIsInR5cCI6ImFhdC1wb3Arand0In0"
+	proofHeaderES256   = "eyJhbGciOiJFUzI1NiIsInR5cCI6ImFhdC1wb3Arand0In0"
 )
 
 // readHeader reads a header, by its bytes alone where it is a common one.
 func readHeader(part, typ string) (header, error) {
 	switch {
+	case typ == typeToken && part == linkHeaderEd25519, typ == typeProof && part == proofHeaderEd25519:
+		return header{algorithm: Ed25519, drafts: in02}, nil
 	case typ == typeToken && part == linkHeaderEdDSA, typ == typeProof && part == proofHeaderEdDSA:
-		return header{algorithm: Ed25519}, nil
+		return header{algorithm: Ed25519, drafts: in01}, nil
 	case typ == typeToken && part == linkHeaderES256, typ == typeProof && part == proofHeaderES256:
-		return header{algorithm: ES256}, nil
+		return header{algorithm: ES256, drafts: inBoth}, nil
 	}
 	head, err := parsePart("header", part, powerbox.Limits{Bytes: maxHeaderBytes, Depth: 16})
 	if err != nil {
@@ -129,32 +142,43 @@ func mayBeObject(part string) bool {
 
 // parseHeader reads alg, typ and kid, and nothing else that could choose a key
 // (ATK-11, ATK-12, ATK-14). It refuses crit, since no extension is understood
-// here, and b64, which would change the signed bytes (RFC 7797).
+// here.
 func parseHeader(v powerbox.Value, typ string) (header, error) {
-	for _, name := range []string{"crit", "b64"} {
-		if _, ok := v.Get(name); ok {
-			return header{}, refuse(CodeMalformed, "header has %s, which is not supported", name)
-		}
+	if _, ok := v.Get("crit"); ok {
+		return header{}, refuse(CodeMalformed, "header has crit, which is not supported")
 	}
 	alg, _ := v.Get("alg")
 	name, _ := alg.Text()
 	a, ok := headerAlgorithm(name)
 	if !ok {
-		return header{}, refuse(CodeAlgorithm, "header: alg is %s; want EdDSA, Ed25519 or ES256", alg)
+		return header{}, refuse(CodeAlgorithm, "header: alg is %s; want Ed25519, EdDSA or ES256", alg)
 	}
 	h := header{algorithm: a}
+	kid, hasKid := v.Get("kid")
+	if h.kid, h.hasKid = kid.Text(); typ != typeToken && typ != typeProof {
+		return h, checkForeign(v, typ, hasKid && !h.hasKid)
+	}
+	var err error
+	h.drafts, err = draftsOf(name, v, typ)
+	return h, err
+}
+
+// checkForeign checks the header of a JWS that the token draft does not define, whose
+// typ may be absent or "JWT". It refuses b64, which would change the signed bytes
+// (RFC 7797); the token draft has us ignore it there.
+func checkForeign(v powerbox.Value, typ string, noText bool) error {
+	if _, ok := v.Get("b64"); ok {
+		return refuse(CodeMalformed, "header has b64, which is not supported")
+	}
 	if t, ok := v.Get("typ"); ok {
-		name, _ := t.Text()
-		if !slices.Contains([]string{"JWT", typ}, name) {
-			return header{}, refuse(CodeType, "header: typ is %s; want %q, \"JWT\" or none", t, typ)
+		if name, _ := t.Text(); name != "JWT" && name != typ {
+			return refuse(CodeType, "header: typ is %s; want %q, \"JWT\" or none", t, typ)
 		}
 	}
-	if kid, ok := v.Get("kid"); ok {
-		if h.kid, h.hasKid = kid.Text(); !h.hasKid {
-			return header{}, refuse(CodeMalformed, "header: kid is %s; want a string", kid.Kind())
-		}
+	if noText {
+		return refuse(CodeMalformed, "header: kid is no string")
 	}
-	return h, nil
+	return nil
 }
 
 // inputs are for signing inputs as bytes, which a check would have Go allocate.
@@ -173,10 +197,10 @@ func (j jws) verify(key KeptKey) error {
 	return nil
 }
 
-// sign returns payload as a compact JWS.
-func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
+// sign returns payload as a compact JWS, whose header calls the algorithm alg.
+func sign(signer Signer, alg, typ, kid string, payload []byte) (string, error) {
 	var room [2 * usualPart]byte
-	compact := append(appendHeader(room[:0], signer.Public().algorithm, typ, kid), '.')
+	compact := append(appendHeader(room[:0], alg, typ, kid), '.')
 	compact = jose.AppendEncode(compact, payload)
 	signature, err := signInput(signer, compact)
 	if err != nil {
@@ -190,12 +214,12 @@ func sign(signer Signer, typ, kid string, payload []byte) (string, error) {
 }
 
 // appendHeader appends a header as it stands in a JWS.
-func appendHeader(b []byte, algorithm Algorithm, typ, kid string) []byte {
-	if algorithm == Ed25519 && typ == typeToken && kid == "" {
-		return append(b, linkHeaderEdDSA...) // what holders write all the time
+func appendHeader(b []byte, alg, typ, kid string) []byte {
+	if alg == "Ed25519" && typ == typeToken && kid == "" {
+		return append(b, linkHeaderEd25519...) // what holders write all the time
 	}
 	head := append(make([]byte, 0, 128), `{"alg":`...)
-	head = powerbox.String(algorithm.String()).AppendJSON(head)
+	head = powerbox.String(alg).AppendJSON(head)
 	if kid != "" {
 		head = powerbox.String(kid).AppendJSON(append(head, `,"kid":`...))
 	}

@@ -20,11 +20,12 @@ type Algorithm uint8
 
 // The algorithms. The zero Algorithm verifies nothing.
 const (
-	Ed25519 Algorithm = iota + 1 // RFC 8032; EdDSA or Ed25519 in a header
+	Ed25519 Algorithm = iota + 1 // RFC 8032
 	ES256                        // ECDSA on P-256 with SHA-256, RFC 7518 section 3.4
 )
 
-// String returns the name that headers of ours carry.
+// String returns the name that headers of contexts and DPoP proofs carry, and those of
+// draft -01. Those of draft -02 call Ed25519 by its own name.
 func (a Algorithm) String() string {
 	switch a {
 	case Ed25519:

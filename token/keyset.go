@@ -11,7 +11,19 @@ import (
 // KeySet is a set of trusted root keys. The zero KeySet trusts no key.
 type KeySet struct {
 	keys        []namedKey
-	fingerprint [32]byte // of all keys with their names, for Memo
+	issuer      string   // whose keys they are; "" where the caller checks that
+	fingerprint [32]byte // of all keys with their names and the issuer, for Memo
+}
+
+// Of returns s as the keys of that issuer: the root of a chain must name it in iss
+// (draft, section 8, step 3k).
+func (s KeySet) Of(issuer string) KeySet {
+	s.issuer = issuer
+	h := sha256.New()
+	h.Write(s.fingerprint[:])
+	fmt.Fprintf(h, "issuer %s", issuer)
+	h.Sum(s.fingerprint[:0])
+	return s
 }
 
 type namedKey struct {

@@ -60,10 +60,7 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 	}
 	sum := m.hash(chain, &anchors)
 	if c, ok := m.recall(sum, chain, &anchors); ok {
-		if err := c.leaf().serves(o.Operation); err != nil {
-			return Verified{}, atLink(err, len(c.links)-1)
-		}
-		if err := c.checkTimes(o.Now); err != nil {
+		if err := c.admit(o); err != nil {
 			return Verified{}, err
 		}
 		if err := c.checkRevocation(o.Revoked); err != nil {

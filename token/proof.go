@@ -3,13 +3,14 @@ package token
 import (
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 )
 
 // ProofWindow is how far the iat of a proof may lie from now, either way
-// (draft, section 5.3). A proof can be replayed for twice that time unless its
+// (draft, section 9.10). A proof can be replayed for twice that time unless its
 // jti is remembered.
 const ProofWindow = 30 * time.Second
 
@@ -26,14 +27,16 @@ func DigestOf(body []byte) string {
 	return encodeBase64(sum[:])
 }
 
-// Proof is the proof of possession for one call (draft, section 5.2).
+// Proof is the proof of possession for one call (draft, section 7.2).
 type Proof struct {
 	ID        string // jti, fresh and random
 	IssuedAt  time.Time
 	TokenID   string // jti of the last token of the chain
+	TokenHash string // base64url SHA-256 of its signing input; "" in draft -01
 	Operation string
 	Arguments powerbox.Value // an object
 	Audience  string         // "" for none
+	Nonce     string         // "" for none
 	Request   *Request       // nil for none
 }
 
@@ -42,15 +45,62 @@ type Expected struct {
 	Now       time.Time          // required
 	Operation powerbox.Operation // required
 	Arguments powerbox.Value     // required: the arguments that will be used
-	Audience  string             // "" where the deployment binds no audience
-	Request   *Request           // nil where there is no request to bind to; a gateway has one
+	// Audience is a name of this enforcement point that every proof must carry; "" where
+	// a proof need not name one. One that names one must name this point all the same.
+	Audience string
+	// Identity has further names of this enforcement point: a proof and the tokens of the
+	// chain may be for any of them. Where neither says who this is, everything that is
+	// for somebody is refused.
+	Identity []string
+	// ProofAudience demands that the proof has an aat_aud. Audience implies it.
+	ProofAudience bool
+	// ChainAudience demands that some token of the chain has an aud.
+	ChainAudience bool
+	// Nonce reports whether this enforcement point has issued a nonce and still accepts
+	// it; nil where proofs need none.
+	Nonce   func(nonce string) bool
+	Request *Request // nil where there is no request to bind to; a gateway has one
 }
 
-// SignProof returns p as a compact JWS. Its payload is canonical (RFC 8785); a
-// number that canonical form would round is refused.
-func SignProof(holder Signer, p Proof) (string, error) {
-	if p.ID == "" || p.TokenID == "" || p.Operation == "" || p.Arguments.Kind() != powerbox.KindObject {
-		return "", refuse(CodeMissingClaim, "a proof needs an id, a token id, an operation and arguments, an object")
+// identifies reports whether a name is one of this enforcement point: the very string.
+func (e Expected) identifies(name string) bool {
+	return name != "" && (name == e.Audience || slices.Contains(e.Identity, name))
+}
+
+// SignProof returns p for the last token of u as a compact JWS, in the draft of u. It
+// sets TokenID and TokenHash. Its payload is canonical (RFC 8785); a number that
+// canonical form would round is refused.
+func (u Unverified) SignProof(holder Signer, p Proof) (string, error) {
+	if len(u.links) == 0 {
+		return "", refuse(CodeEmptyChain, "there is no chain that the proof could be for")
+	}
+	last := u.links[len(u.links)-1]
+	p.TokenID, p.TokenHash = last.id, last.hash
+	return p.Sign(holder, last.draft)
+}
+
+// SignProof is [Unverified.SignProof].
+func (v Verified) SignProof(holder Signer, p Proof) (string, error) {
+	if v.chain == nil {
+		return "", refuse(CodeEmptyChain, "there is no chain that the proof could be for")
+	}
+	return Unverified{v.chain.links}.SignProof(holder, p)
+}
+
+// SignProof is [Unverified.SignProof] for a chain of compact tokens, root first.
+func SignProof(chain []string, holder Signer, p Proof) (string, error) {
+	u, err := ParseChain(chain)
+	if err != nil {
+		return "", err
+	}
+	return u.SignProof(holder, p)
+}
+
+// Sign returns p as it is, in that draft. It is for programs that have no chain that
+// parses; others take [Unverified.SignProof].
+func (p Proof) Sign(holder Signer, draft Draft) (string, error) {
+	if p.ID == "" || p.TokenID == "" || draft == Draft02 && p.TokenHash == "" || p.Operation == "" || p.Arguments.Kind() != powerbox.KindObject {
+		return "", refuse(CodeMissingClaim, "a proof needs an id, a token id, from draft -02 on its hash, an operation and arguments, an object")
 	}
 	ms := []powerbox.Member{
 		textMember("jti", p.ID),
@@ -58,8 +108,14 @@ func SignProof(holder Signer, p Proof) (string, error) {
 		textMember("aat_id", p.TokenID), textMember("aat_tool", p.Operation),
 		{Name: "hta", Value: p.Arguments},
 	}
+	if draft == Draft02 {
+		ms = append(ms, textMember("aat_hash", p.TokenHash))
+	}
 	if p.Audience != "" {
 		ms = append(ms, textMember("aat_aud", p.Audience))
+	}
+	if p.Nonce != "" {
+		ms = append(ms, textMember("nonce", p.Nonce))
 	}
 	if r := p.Request; r != nil {
 		ms = append(ms, powerbox.Member{Name: "req", Value: powerbox.Object(
@@ -69,13 +125,13 @@ func SignProof(holder Signer, p Proof) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return sign(holder, typeProof, "", payload)
+	return sign(holder, draft.algorithmName(holder.Public().algorithm), typeProof, "", payload)
 }
 
 // CheckProof checks that compact proves that the holder of v meant this very
-// call (draft, section 7, step 7). Whether its id has been seen before is for
-// the caller to find out, afterwards, so that only a proof that holds uses up
-// an id (ATK-9). Errors are [*Error].
+// call, and that chain and proof are for this enforcement point (draft, section 8,
+// steps 6c and 7). Whether its id has been seen before is for the caller to find out,
+// afterwards, so that only a proof that holds uses up an id (ATK-9). Errors are [*Error].
 func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	if v.chain == nil {
 		return Proof{}, refuse(CodeEmptyChain, "there is no chain that the proof could be for")
@@ -83,15 +139,21 @@ func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	if compact == "" {
 		return Proof{}, refuse(CodeProofMissing, "there is no proof")
 	}
+	if err := v.chain.checkAudience(want); err != nil {
+		return Proof{}, err
+	}
 	j, err := parseJWS(compact, typeProof)
+	if err == nil {
+		err = j.header.mustBe(v.chain.leaf().draft)
+	}
 	if err != nil {
 		return Proof{}, prefixed("proof: ", err)
 	}
-	p, err := parseProof(j.payload)
+	p, err := parseProof(j.payload, v.chain.leaf().draft)
 	if err != nil {
 		return Proof{}, prefixed("proof: ", err)
 	}
-	if err := p.check(v.ID(), want); err != nil {
+	if err := p.check(v.chain.leaf(), want); err != nil {
 		return Proof{}, err
 	}
 	if err := j.verify(v.chain.leaf().holderKey()); err != nil {
@@ -104,13 +166,32 @@ func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	return p, nil
 }
 
-func parseProof(v powerbox.Value) (Proof, error) {
+// checkAudience is step 6c: every token that says where it may be presented names this
+// enforcement point.
+func (c *chain) checkAudience(want Expected) error {
+	restricted := false
+	for i, l := range c.links {
+		restricted = restricted || l.hasAud
+		if l.hasAud && !slices.ContainsFunc(l.audience, want.identifies) {
+			return atLink(refuse(CodeAudience, "aud does not name this enforcement point"), i)
+		}
+	}
+	if want.ChainAudience && !restricted {
+		return refuse(CodeAudience, "no token of the chain has an aud; want one that names this enforcement point")
+	}
+	return nil
+}
+
+func parseProof(v powerbox.Value, draft Draft) (Proof, error) {
 	r := claimReader{object: v}
 	p := Proof{
 		ID:        r.text("jti"),
-		IssuedAt:  time.Unix(r.integer("iat", maxTime), 0).UTC(),
+		IssuedAt:  time.Unix(r.plain("iat", maxTime), 0).UTC(),
 		TokenID:   r.text("aat_id"),
 		Operation: r.text("aat_tool"),
+	}
+	if draft == Draft02 {
+		p.TokenHash = r.text("aat_hash")
 	}
 	p.Arguments, _ = r.get("hta")
 	if r.err == nil && p.Arguments.Kind() != powerbox.KindObject {
@@ -118,6 +199,9 @@ func parseProof(v powerbox.Value) (Proof, error) {
 	}
 	if _, ok := v.Get("aat_aud"); ok {
 		p.Audience = r.text("aat_aud")
+	}
+	if _, ok := v.Get("nonce"); ok {
+		p.Nonce = r.text("nonce")
 	}
 	if _, ok := v.Get("req"); ok {
 		p.Request = r.request()
@@ -138,23 +222,45 @@ func (r *claimReader) request() *Request {
 	return q
 }
 
-// check compares the proof with the expected values.
-func (p Proof) check(tokenID string, want Expected) error {
+// check compares the proof with the expected values and with the last token.
+func (p Proof) check(leaf *link, want Expected) error {
 	skew := p.IssuedAt.Unix() - want.Now.Unix()
 	window := int64(ProofWindow / time.Second)
 	switch {
 	case skew > window || skew < -window:
 		return refuse(CodeProofTime, "proof: iat is %d s from now; want at most %d s", skew, window)
-	case p.TokenID != tokenID:
+	case p.TokenID != leaf.id:
 		return refuse(CodeProofToken, "proof: aat_id is not the jti of the last token")
+	case leaf.draft == Draft02 && p.TokenHash != leaf.hash:
+		return refuse(CodeProofToken, "proof: aat_hash is not the hash of the last token")
 	case p.Operation != want.Operation.String():
 		return refuse(CodeProofOperation, "proof: aat_tool is not the operation %q that is tried", want.Operation)
+	case want.Arguments.IsRounded():
+		return refuse(CodeProofArguments, "the arguments hold a number that a 64-bit float does not keep; write it as a string")
 	case !p.Arguments.Equal(want.Arguments):
 		return refuse(CodeProofArguments, "proof: hta is not the arguments of the call")
-	case want.Audience != "" && p.Audience != want.Audience:
-		return refuse(CodeProofAudience, "proof: aat_aud is not %q", want.Audience)
+	}
+	return p.checkPlace(want)
+}
+
+// checkPlace checks where and for which request the proof was made.
+func (p Proof) checkPlace(want Expected) error {
+	switch {
+	case (want.Audience != "" || want.ProofAudience) && p.Audience == "":
+		return refuse(CodeProofAudience, "proof: has no aat_aud; want the name of this enforcement point%s", named(want.Audience))
+	case p.Audience != "" && !want.identifies(p.Audience):
+		return refuse(CodeProofAudience, "proof: aat_aud does not name this enforcement point%s", named(want.Audience))
+	case want.Nonce != nil && (p.Nonce == "" || !want.Nonce(p.Nonce)):
+		return refuse(CodeProofNonce, "proof: nonce is missing, or not one that this enforcement point issued and still accepts")
 	case want.Request != nil && (p.Request == nil || *p.Request != *want.Request):
 		return refuse(CodeProofRequest, "proof: req is not the method, the target and the body that were received")
 	}
 	return nil
+}
+
+func named(audience string) string {
+	if audience == "" {
+		return ""
+	}
+	return ", which is " + quote(audience)
 }

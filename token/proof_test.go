@@ -16,11 +16,11 @@ func TestProofIsBoundToTheRequest(t *testing.T) {
 	v := f.verify(t)
 	args, op := value(t, `{"path":"/q1"}`), operation(t, "read")
 	request := Request{Method: "POST", URL: "https://agent.example/rpc", Digest: DigestOf([]byte("body"))}
-	bound, err := SignProof(f.holders[0], Proof{ID: "p", IssuedAt: at, TokenID: "root", Operation: "read", Arguments: args, Audience: "https://agent.example", Request: &request})
+	bound, err := v.SignProof(f.holders[0], Proof{ID: "p", IssuedAt: at, Operation: "read", Arguments: args, Audience: "https://agent.example", Request: &request})
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := SignProof(f.holders[0], Proof{ID: "p", IssuedAt: at, TokenID: "root", Operation: "read", Arguments: args})
+	free, err := v.SignProof(f.holders[0], Proof{ID: "p", IssuedAt: at, Operation: "read", Arguments: args})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestProofIsBoundToTheRequest(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	want.Audience = ""
+	want.Audience, want.Identity = "", []string{"https://agent.example"}
 	if _, err := v.CheckProof(free, want); codeOf(err) != CodeProofRequest {
 		t.Errorf("a proof for no request: %v", err)
 	}
@@ -50,14 +50,15 @@ func TestProofIsBoundToTheRequest(t *testing.T) {
 
 func TestSignProofRefuses(t *testing.T) {
 	k := keyOf(t, "holder", Ed25519)
-	good := Proof{ID: "p", IssuedAt: at, TokenID: "root", Operation: "read", Arguments: value(t, `{"a":1}`)}
+	f := newFamily(t, 0)
+	v := f.verify(t)
+	good := Proof{ID: "p", IssuedAt: at, Operation: "read", Arguments: value(t, `{"a":1}`)}
 	for name, c := range map[string]struct {
 		change func(*Proof)
 		code   powerbox.Code
 	}{
 		"nothing wrong":             {func(*Proof) {}, ""},
 		"no id":                     {func(p *Proof) { p.ID = "" }, CodeMissingClaim},
-		"no token":                  {func(p *Proof) { p.TokenID = "" }, CodeMissingClaim},
 		"no operation":              {func(p *Proof) { p.Operation = "" }, CodeMissingClaim},
 		"no arguments":              {func(p *Proof) { p.Arguments = powerbox.Value{} }, CodeMissingClaim},
 		"ATK-39 a rounded number":   {func(p *Proof) { p.Arguments = value(t, `{"a":9007199254740993}`) }, CodeNotExpressible},
@@ -67,7 +68,7 @@ func TestSignProofRefuses(t *testing.T) {
 	} {
 		p := good
 		c.change(&p)
-		if _, err := SignProof(k, p); codeOf(err) != c.code {
+		if _, err := v.SignProof(k, p); codeOf(err) != c.code {
 			t.Errorf("%s: %v; want code %q", name, err, c.code)
 		}
 	}
@@ -129,13 +130,18 @@ func TestATK9_AProofThatFailsYieldsNoID(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		verified, err := u.Verify(anchors, quiet(time.Unix(v.At, 0)))
+		o := quiet(time.Unix(v.At, 0))
+		o.Draft01 = v.Draft01
+		verified, err := u.Verify(anchors, o)
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
-		p, err := verified.CheckProof(v.Proof, Expected{
-			Now: time.Unix(v.At, 0), Operation: operation(t, v.Operation), Arguments: value(t, v.Arguments), Audience: v.Audience,
-		})
+		want := Expected{Audience: v.Audience}
+		if v.Point != nil {
+			want = v.Point.expected()
+		}
+		want.Now, want.Operation, want.Arguments = time.Unix(v.At, 0), operation(t, v.Operation), value(t, v.Arguments)
+		p, err := verified.CheckProof(v.Proof, want)
 		if err == nil || p.ID != "" {
 			t.Errorf("%s: %v, id %q", c.name, err, p.ID)
 		}

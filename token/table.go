@@ -48,20 +48,25 @@ func compareNames(a, b string) int {
 // table is the subsumption relation of section 4.5 with the work that is left.
 type table struct{ steps int }
 
-// shape applies the key-set rule, then the table to every argument. A parent
-// without constraints is an open world and covers every shape.
+// shape applies the rules for keys, then the table to every argument (steps 4p2 to
+// 4p4). What a parent does not name and leaves open, a wildcard covers.
 func (t *table) shape(op string, parent, child powerbox.Shape) (wider []powerbox.Excess) {
-	if len(parent.Fields()) == 0 {
-		return nil
-	}
+	open := child.Rest() == powerbox.RestAny
 	for _, p := range parent.Fields() {
-		c, ok := child.Field(p.Name)
+		c, named := child.Field(p.Name)
 		switch {
-		case !ok:
+		case !named && !p.Required && !open: // left out, and so forbidden
+		case !named || p.Required && !c.Required:
 			wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentMissing, Operation: op, Argument: p.Name, ConstraintType: p.Constraint.Type()})
 		case !t.covers(p.Constraint, c.Constraint):
 			wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentConstraint, Operation: op, Argument: p.Name, ConstraintType: p.Constraint.Type()})
 		}
+	}
+	if parent.Rest() == powerbox.RestAny {
+		return wider
+	}
+	if open {
+		wider = append(wider, powerbox.Excess{Code: powerbox.CodeArgumentUnknown, Operation: op, Argument: unnamed})
 	}
 	for _, c := range child.Fields() {
 		if _, ok := parent.Field(c.Name); !ok {
@@ -160,59 +165,11 @@ func (t *table) any(parent, child []powerbox.Constraint) bool {
 	})
 }
 
-// all reports whether every clause of parent can be given a clause of child of
-// its own that it covers. The draft backtracks, which is exponential; this
-// finds the same assignment by augmenting paths.
+// all reports whether every clause of parent covers some clause of child. One clause
+// may serve several: it is sound, and -02 says so (section 4.5). Draft -01 asks for
+// one each, which refuses chains that do not widen; this accepts them there too.
 func (t *table) all(parent, child []powerbox.Constraint) bool {
-	if len(parent) > len(child) {
-		return false
-	}
-	m := matching{table: t, edges: make([][]int, len(parent)), owner: make([]int, len(child))}
-	for i, p := range parent {
-		for j, c := range child {
-			if t.covers(p, c) {
-				m.edges[i] = append(m.edges[i], j)
-			}
-		}
-	}
-	for i := range parent {
-		m.seen = make([]bool, len(child))
-		if !m.augment(i) {
-			return false
-		}
-	}
-	return true
-}
-
-// matching assigns parent clauses to child clauses, one to one.
-type matching struct {
-	table *table
-	edges [][]int // for each parent clause the child clauses that it covers
-	owner []int   // for each child clause one more than its parent clause; 0 for none
-	seen  []bool
-}
-
-// augment finds a clause for parent: a free one, or one whose owner can take
-// another.
-func (m *matching) augment(parent int) bool {
-	if m.table.steps -= len(m.edges[parent]); m.table.steps < 0 {
-		return false
-	}
-	for _, child := range m.edges[parent] {
-		if m.owner[child] == 0 {
-			m.owner[child] = parent + 1
-			return true
-		}
-	}
-	for _, child := range m.edges[parent] {
-		if m.seen[child] {
-			continue
-		}
-		m.seen[child] = true
-		if m.augment(m.owner[child] - 1) {
-			m.owner[child] = parent + 1
-			return true
-		}
-	}
-	return false
+	return !slices.ContainsFunc(parent, func(p powerbox.Constraint) bool {
+		return !slices.ContainsFunc(child, func(c powerbox.Constraint) bool { return t.covers(p, c) })
+	})
 }

@@ -56,6 +56,9 @@ type claims struct {
 	maxDepth   int
 	parentHash string // "" where absent
 	hasParent  bool
+	hasAud     bool              // whether it has an aud
+	audience   []string          // its values
+	draft      Draft             // of the chain
 	hasEntry   bool              // whether it has a capability entry
 	tools      []powerbox.Clause // exact patterns in order of names; constraints as written
 	private    *Private
@@ -69,27 +72,31 @@ func (c *claims) from() int64 {
 
 // parseClaims reads the claims that every token has. Claims that the draft does
 // not define are ignored, as its section 3.4 asks.
-func parseClaims(v powerbox.Value, root bool) (claims, error) {
+func parseClaims(v powerbox.Value, root bool, draft Draft) (claims, error) {
 	r := claimReader{object: v}
 	c := claims{
+		draft:     draft,
 		id:        r.text("jti"),
 		issuer:    r.text("iss"),
-		issuedAt:  r.integer("iat", maxTime),
-		expires:   r.integer("exp", maxTime),
-		depth:     int(r.integer("del_depth", MaxDepth)),
-		maxDepth:  int(r.integer("del_max_depth", MaxDepth)),
+		issuedAt:  r.plain("iat", maxTime),
+		expires:   r.plain("exp", maxTime),
+		depth:     int(r.plain("del_depth", MaxDepth)),
+		maxDepth:  int(r.plain("del_max_depth", MaxDepth)),
 		holder:    r.holder(),
 		notBefore: -int64(MaxIssuedAhead / time.Second),
 	}
 	if _, ok := v.Get("nbf"); ok {
-		c.notBefore = r.integer("nbf", maxTime)
+		c.notBefore = r.plain("nbf", maxTime)
+	}
+	if _, c.hasAud = v.Get("aud"); c.hasAud {
+		c.audience = r.textOrTexts("aud")
 	}
 	if _, c.hasParent = v.Get("par_hash"); c.hasParent {
 		c.parentHash = r.text("par_hash")
 	}
 	r.capability(&c)
 	if root {
-		c.private = r.private()
+		c.private = readPrivate(v)
 	}
 	if r.err == nil {
 		r.err = c.check()
@@ -160,6 +167,38 @@ func (r *claimReader) integer(name string, limit int64) int64 {
 	return n
 }
 
+// plain is integer for the numbers of tokens and proofs, which have no fraction and no
+// exponent (section 3.2), though 1e3 is an integer too.
+func (r *claimReader) plain(name string, limit int64) int64 {
+	n := r.integer(name, limit)
+	if r.err == nil {
+		if v, _ := r.object.Get(name); !v.IsPlainInteger() {
+			r.err = refuse(CodeMalformed, "%s is written %s; want an integer without fraction and exponent", name, v)
+		}
+	}
+	return n
+}
+
+// textOrTexts reads a string or an array of strings (RFC 7519 section 4.1.3).
+func (r *claimReader) textOrTexts(name string) []string {
+	v, ok := r.get(name)
+	if !ok {
+		return nil
+	}
+	elements, list := v.Elements()
+	if !list {
+		elements = []powerbox.Value{v}
+	}
+	texts := make([]string, len(elements))
+	for i, e := range elements {
+		if texts[i], ok = e.Text(); !ok {
+			r.err = refuse(CodeMalformed, "%s holds JSON %s; want a string or an array of strings", name, e.Kind())
+			return nil
+		}
+	}
+	return texts
+}
+
 // describe returns a number as it is and the kind of everything else.
 func describe(v powerbox.Value) string {
 	if v.Kind() == powerbox.KindNumber {
@@ -197,15 +236,14 @@ func (r *claimReader) capability(c *claims) {
 		r.err = refuse(CodeMalformed, "authorization_details is JSON %s; want an array", details.Kind())
 		return
 	}
-	for i, e := range entries {
+	for _, e := range entries {
 		switch t := member(e, "type"); {
-		case t == "":
-			r.err = refuse(CodeMalformed, "authorization_details, entry %d has no type", i+1)
-		case t == capabilityType && c.hasEntry:
+		case t != capabilityType:
+		case c.hasEntry:
 			r.err = refuse(CodeMalformed, "authorization_details has more than one entry of type %s", capabilityType)
-		case t == capabilityType:
+		default:
 			c.hasEntry = true
-			c.tools, r.err = parseEntry(e)
+			c.tools, r.err = parseEntry(e, c.draft)
 		}
 		if r.err != nil {
 			return
@@ -215,7 +253,7 @@ func (r *claimReader) capability(c *claims) {
 
 // parseEntry reads type and tools and refuses every other member: it would be
 // a restriction that is not enforced here.
-func parseEntry(entry powerbox.Value) ([]powerbox.Clause, error) {
+func parseEntry(entry powerbox.Value, draft Draft) ([]powerbox.Clause, error) {
 	members, _ := entry.Members()
 	for _, m := range members {
 		if m.Name != "type" && m.Name != "tools" {
@@ -226,13 +264,13 @@ func parseEntry(entry powerbox.Value) ([]powerbox.Clause, error) {
 	if !ok {
 		return nil, refuse(CodeMissingClaim, "%s has no tools", capabilityType)
 	}
-	return parseTools(tools)
+	return parseTools(tools, draft)
 }
 
 // parseTools reads the tools map. A tool with `{}` admits every call; a tool
 // with constraints admits exactly the arguments that it names (draft, section
 // 3.3, closed world).
-func parseTools(v powerbox.Value) ([]powerbox.Clause, error) {
+func parseTools(v powerbox.Value, draft Draft) ([]powerbox.Clause, error) {
 	members, ok := v.Members()
 	if !ok {
 		return nil, refuse(CodeMalformed, "tools is JSON %s; want an object", v.Kind())
@@ -246,7 +284,7 @@ func parseTools(v powerbox.Value) ([]powerbox.Clause, error) {
 		if err != nil {
 			return nil, refuse(CodeMalformed, "tools: %v", err)
 		}
-		shape, err := parseShape(m.Value)
+		shape, err := parseShape(m.Value, draft)
 		if err != nil {
 			return nil, prefixed("tool "+quote(m.Name)+": ", err)
 		}
@@ -255,7 +293,9 @@ func parseTools(v powerbox.Value) ([]powerbox.Clause, error) {
 	return clauses, nil
 }
 
-func parseShape(v powerbox.Value) (powerbox.Shape, error) {
+// parseShape reads a constraint map. Draft -02 has optional arguments and, under "*", the
+// arguments that the map does not name; in -01 both are a name like any other.
+func parseShape(v powerbox.Value, draft Draft) (powerbox.Shape, error) {
 	arguments, ok := v.Members()
 	switch {
 	case !ok:
@@ -266,19 +306,56 @@ func parseShape(v powerbox.Value) (powerbox.Shape, error) {
 		return powerbox.Shape{}, refuse(CodeTooLarge, "has %d arguments; want at most %d", len(arguments), powerbox.MaxArguments)
 	}
 	var room [4]powerbox.Field // NewShape copies them
-	fields := room[:0]
+	fields, rest := room[:0], powerbox.RestNone
 	for _, a := range arguments {
-		if nestsDeeper(a.Value, powerbox.MaxConstraintDepth) {
-			return powerbox.Shape{}, refuse(CodeTooDeep, "argument %q: constraint nests deeper than %d", a.Name, powerbox.MaxConstraintDepth)
-		}
-		c, err := powerbox.ParseConstraint(a.Value)
+		f, err := parseField(a, draft)
 		if err != nil {
-			return powerbox.Shape{}, refuse(CodeConstraint, "argument %q: %v", a.Name, err)
+			return powerbox.Shape{}, prefixed("argument "+quote(a.Name)+": ", err)
 		}
-		fields = append(fields, powerbox.Field{Name: a.Name, Constraint: c, Required: true})
+		if draft == Draft02 && a.Name == unnamed {
+			rest = powerbox.RestAny
+			if _, ok := f.Constraint.(powerbox.Wildcard); !ok || !f.Required {
+				return powerbox.Shape{}, refuse(CodeConstraint, "argument %q: want a wildcard without optional", a.Name)
+			}
+			continue
+		}
+		fields = append(fields, f)
 	}
-	return powerbox.NewShape(powerbox.RestNone, fields...)
+	return powerbox.NewShape(rest, fields...)
 }
+
+// unnamed is the key of a constraint map for every argument that it does not name.
+const unnamed = "*"
+
+// parseField reads one entry of a constraint map.
+func parseField(a powerbox.Member, draft Draft) (powerbox.Field, error) {
+	f := powerbox.Field{Name: a.Name, Required: true}
+	v := a.Value
+	if optional, ok := v.Get(memberOptional); ok && draft == Draft02 {
+		truth, ok := optional.Truth()
+		if !ok {
+			return f, refuse(CodeConstraint, "optional is JSON %s; want true or false", optional.Kind())
+		}
+		if truth || a.Name == unnamed {
+			f.Required = false
+		}
+		members, _ := v.Members()
+		v = powerbox.Object(slices.DeleteFunc(slices.Clone(members), func(m powerbox.Member) bool { return m.Name == memberOptional })...)
+	}
+	if nestsDeeper(v, powerbox.MaxConstraintDepth) {
+		return f, refuse(CodeTooDeep, "constraint nests deeper than %d", powerbox.MaxConstraintDepth)
+	}
+	var err error
+	if f.Constraint, err = powerbox.ParseConstraint(v); err != nil {
+		return f, refuse(CodeConstraint, "%v", err)
+	}
+	if why := illFormed(f.Constraint); why != "" {
+		return f, refuse(CodeConstraint, "%s", why)
+	}
+	return f, nil
+}
+
+const memberOptional = "optional"
 
 // nestsDeeper reports whether a constraint nests deeper than levels, whatever
 // else is wrong with it.
@@ -291,19 +368,12 @@ func nestsDeeper(v powerbox.Value, levels int) bool {
 	return slices.ContainsFunc(elements, func(e powerbox.Value) bool { return nestsDeeper(e, levels-1) })
 }
 
-// private reads the claim of ours in a root token. Absent is right for issuers
-// that are not ours.
-func (r *claimReader) private() *Private {
-	if r.err != nil {
-		return nil
-	}
-	v, ok := r.object.Get(privateClaim)
-	if !ok {
-		return nil
-	}
+// readPrivate reads the claim of ours in a root token. Issuers that are not ours have
+// none, or mean something else by it.
+func readPrivate(claims powerbox.Value) *Private {
+	v, _ := claims.Get(privateClaim)
 	members, ok := v.Members()
 	if !ok {
-		r.err = refuse(CodeMalformed, "%s is JSON %s; want an object", privateClaim, v.Kind())
 		return nil
 	}
 	p := &Private{}
@@ -320,7 +390,7 @@ func (r *claimReader) private() *Private {
 			p.Legacy, ok = m.Value.Truth()
 		}
 		if !ok {
-			r.err = refuse(CodeMalformed, "%s: member %q is unknown or of the wrong kind", privateClaim, m.Name)
+			return nil
 		}
 	}
 	return p
@@ -358,7 +428,8 @@ func (c *claims) appendPayload(b []byte) []byte {
 	integer := func(name string, n int64) {
 		b = strconv.AppendInt(append(b, name...), n, 10)
 	}
-	b = appendTools(append(b, `{"authorization_details":[{"tools":`...), c.tools)
+	b = appendAudience(append(b, '{'), c.audience)
+	b = appendTools(append(b, `"authorization_details":[{"tools":`...), c.tools)
 	text(`,"type":`, capabilityType)
 	b = c.holder.appendJWK(append(b, `}],"cnf":{"jwk":`...))
 	integer(`},"del_depth":`, int64(c.depth))
@@ -376,6 +447,23 @@ func (c *claims) appendPayload(b []byte) []byte {
 	return append(b, '}')
 }
 
+// appendAudience appends aud with a comma, where there is one.
+func appendAudience(b []byte, audience []string) []byte {
+	switch len(audience) {
+	case 0:
+		return b
+	case 1:
+		b = powerbox.String(audience[0]).AppendJSON(append(b, `"aud":`...))
+	default:
+		list := make([]powerbox.Value, len(audience))
+		for i, a := range audience {
+			list[i] = powerbox.String(a)
+		}
+		b = powerbox.List(list...).AppendJSON(append(b, `"aud":`...))
+	}
+	return append(b, ',')
+}
+
 // appendTools appends what [ToolsJSON] returns for clauses in order of their
 // names, without building it.
 func appendTools(b []byte, clauses []powerbox.Clause) []byte {
@@ -384,27 +472,58 @@ func appendTools(b []byte, clauses []powerbox.Clause) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(powerbox.String(c.Pattern.Name()).AppendJSON(b), ':', '{')
+		b = append(powerbox.String(c.Pattern.Name()).AppendJSON(b), ':')
+		if isOpen(c.Shape) {
+			b = shapeJSON(c.Shape).AppendJSON(b)
+			continue
+		}
+		b = append(b, '{')
 		for j, f := range c.Shape.Fields() {
 			if j > 0 {
 				b = append(b, ',')
 			}
 			b = append(powerbox.String(f.Name).AppendJSON(b), ':')
-			b = f.Constraint.JSON().AppendJSON(b)
+			b = constraintJSON(f).AppendJSON(b)
 		}
 		b = append(b, '}')
 	}
 	return append(b, '}')
 }
 
-// ParseTools reads a tools map as it stands in a token (draft, section 3.3).
+// isOpen reports whether a shape names arguments and admits others.
+func isOpen(s powerbox.Shape) bool { return s.Rest() == powerbox.RestAny && len(s.Fields()) > 0 }
+
+// shapeJSON returns a constraint map.
+func shapeJSON(s powerbox.Shape) powerbox.Value {
+	fields := s.Fields()
+	arguments := make([]powerbox.Member, len(fields), len(fields)+1)
+	for i, f := range fields {
+		arguments[i] = powerbox.Member{Name: f.Name, Value: constraintJSON(f)}
+	}
+	if isOpen(s) {
+		arguments = append(arguments, powerbox.Member{Name: unnamed, Value: powerbox.Wildcard{}.JSON()})
+	}
+	return powerbox.Object(arguments...)
+}
+
+// constraintJSON returns an entry of a constraint map.
+func constraintJSON(f powerbox.Field) powerbox.Value {
+	v := f.Constraint.JSON()
+	if f.Required {
+		return v
+	}
+	members, _ := v.Members()
+	return powerbox.Object(append(slices.Clone(members), powerbox.Member{Name: memberOptional, Value: powerbox.Bool(true)})...)
+}
+
+// ParseTools reads a tools map as it stands in a token of draft -02 (section 3.3).
 // Errors are [*Error].
 func ParseTools(data []byte) ([]powerbox.Clause, error) {
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: MaxTokenBytes, Depth: maxJSONDepth})
 	if err != nil {
 		return nil, refuse(CodeMalformed, "tools: %v", err)
 	}
-	return parseTools(v)
+	return parseTools(v, Draft02)
 }
 
 // ToolsJSON returns clauses as a tools map: what [ParseTools] and [Tools]
@@ -412,12 +531,7 @@ func ParseTools(data []byte) ([]powerbox.Clause, error) {
 func ToolsJSON(clauses []powerbox.Clause) powerbox.Value {
 	tools := make([]powerbox.Member, len(clauses))
 	for i, c := range clauses {
-		fields := c.Shape.Fields()
-		arguments := make([]powerbox.Member, len(fields))
-		for j, f := range fields {
-			arguments[j] = powerbox.Member{Name: f.Name, Value: f.Constraint.JSON()}
-		}
-		tools[i] = powerbox.Member{Name: c.Pattern.Name(), Value: powerbox.Object(arguments...)}
+		tools[i] = powerbox.Member{Name: c.Pattern.Name(), Value: shapeJSON(c.Shape)}
 	}
 	return powerbox.Object(tools...)
 }

@@ -100,7 +100,7 @@ func tableVectors() []forged {
 func exact(v string) string { return `{"constraint_type":"exact","value":` + v + `}` }
 
 func tableEdges() []forged {
-	wider := []powerbox.Code{CodeWidened}
+	wider, illFormed := []powerbox.Code{CodeWidened}, []powerbox.Code{CodeConstraint}
 	all := func(cs string) string { return `{"constraint_type":"all","constraints":[` + cs + `]}` }
 	some := func(cs string) string { return `{"constraint_type":"any","constraints":[` + cs + `]}` }
 	interval := func(members string) string { return `{"constraint_type":"range"` + members + `}` }
@@ -130,15 +130,22 @@ func tableEdges() []forged {
 		{"table-range-inclusive-widens", 1, pair(interval(`,"max":3,"max_inclusive":false`), interval(`,"max":3`), `2`), wider},
 		{"table-range-inclusive-inside", 1, pair(interval(`,"max":3,"max_inclusive":false`), interval(`,"max":2`), `2`), nil},
 		{"table-all-needs-every-clause", 1, pair(all(interval(`,"min":1`)+`,`+interval(`,"max":9`)), all(interval(`,"min":1`)), `2`), wider},
-		{"table-all-one-clause-for-two", 1, pair(all(interval(`,"min":1`)+`,`+interval(`,"min":0`)), all(interval(`,"min":1`)), `2`), wider},
-		// The first parent clause could take either child clause, the second only
-		// one: a greedy match fails.
-		{"table-all-needs-augmenting", 1, pair(all(`{"constraint_type":"wildcard"},`+interval(`,"max":9`)), all(interval(`,"max":5`)+`,{"constraint_type":"not_one_of","excluded":[3]}`), `2`), nil},
-		{"table-all-no-clause", 1, pair(all(``), all(``), `2`), nil},
-		{"table-any-no-clause", 1, pair(some(exact(`1`)), some(``), `1`), wider},
+		{"table-all-one-clause-for-two", 1, pair(all(interval(`,"min":1`)+`,`+interval(`,"min":0`)), all(interval(`,"min":1`)), `2`), nil},
+		{"table-all-one-exact-for-two", 1, pair(all(`{"constraint_type":"wildcard"},{"constraint_type":"wildcard"}`), all(exact(`2`)), `2`), nil},
+		{"table-all-clauses-in-other-order", 1, pair(all(`{"constraint_type":"wildcard"},`+interval(`,"max":9`)), all(interval(`,"max":5`)+`,{"constraint_type":"not_one_of","excluded":[3]}`), `2`), nil},
+		{"table-all-no-clause", 1, pair(all(``), all(``), `2`), illFormed},
+		{"table-any-no-clause", 1, pair(some(exact(`1`)), some(``), `1`), illFormed},
+		{"table-any-no-clause-in-all", 1, pair(`{"constraint_type":"wildcard"}`, all(some(``)), `1`), illFormed},
+		{"table-range-min-above-max", 1, pair(interval(``), interval(`,"min":3,"max":2`), `2`), illFormed},
+		{"table-range-min-is-max", 1, pair(interval(``), interval(`,"min":2,"max":2`), `2`), nil},
+		{"table-range-inclusive-without-bound", 1, pair(interval(``), interval(`,"min":1,"max_inclusive":true`), `2`), illFormed},
+		{"table-range-rounded-bound", 1, pair(interval(``), interval(`,"max":0.10000000000000000001`), `0`), illFormed},
+		{"table-range-long-bound", 1, pair(interval(``), interval(`,"max":1e20`), `0`), nil},
+		{"table-exact-rounded", 1, pair(interval(``), exact(`9007199254740993`), `1`), illFormed},
+		{"table-not_one_of-rounded", 1, pair(`{"constraint_type":"wildcard"}`, `{"constraint_type":"not_one_of","excluded":[[{"a":1.00000000000000000001}]]}`, `1`), illFormed},
 		{"table-any-added-clause", 1, pair(some(exact(`1`)), some(exact(`1`)+`,`+exact(`2`)), `2`), wider},
 		{"table-any-crosses-types", 1, pair(some(oneOf(`1,2`)), some(exact(`1`)+`,`+exact(`2`)), `2`), nil},
-		{"table-one_of-nothing", 1, pair(oneOf(`1,2`), oneOf(``), `2`), []powerbox.Code{powerbox.CodeOperation}},
+		{"table-one_of-nothing", 1, pair(oneOf(`1,2`), oneOf(``), `2`), illFormed},
 		{"table-keys-added", 1, tools(`{`+one+`}`, `{`+one+`,"b":`+exact("1")+`}`), wider},
 		{"table-keys-dropped", 1, tools(`{`+one+`,"b":`+exact("1")+`}`, `{`+one+`}`), wider},
 		{"table-keys-opened", 1, tools(`{`+one+`}`, `{}`), wider},

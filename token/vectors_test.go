@@ -32,17 +32,28 @@ type vector struct {
 	Operation string          `json:"operation"`
 	Arguments string          `json:"arguments"`
 	At        int64           `json:"at"`
-	Audience  string          `json:"audience"`
+	Audience  string          `json:"audience"` // identity of the point, which proofs must name
+	Issuer    string          `json:"issuer"`
+	Point     *Point          `json:"point,omitempty"`
+	Draft01   bool            `json:"draft_01,omitempty"`
+	Strict    bool            `json:"strict,omitempty"`
 	Revoked   []string        `json:"revoked"`
 	Decision  string          `json:"decision"`
 	Codes     []powerbox.Code `json:"codes"`
 }
 
 func (v vector) check() CheckResult {
-	return Check(CheckRequest{
+	r := CheckRequest{
 		Anchors: v.Anchors, Chain: v.Chain, Proof: []byte(v.Proof), Operation: v.Operation,
-		Arguments: []byte(v.Arguments), At: time.Unix(v.At, 0), Audience: v.Audience, Revoked: v.Revoked,
-	})
+		Arguments: []byte(v.Arguments), At: time.Unix(v.At, 0), Issuer: v.Issuer, Revoked: v.Revoked, Draft01: v.Draft01, Strict: v.Strict,
+	}
+	if v.Point != nil {
+		r.Point = *v.Point
+	}
+	if v.Audience != "" {
+		r.Point.Identity, r.Point.RequireAudience = append(r.Point.Identity, v.Audience), true
+	}
+	return Check(r)
 }
 
 // object is a JSON object that a test may spoil.
@@ -61,6 +72,7 @@ type part struct {
 // forgery is a question in the making.
 type forgery struct {
 	vector
+	draft  Draft
 	t      testing.TB
 	issuer *PrivateKey
 	links  []*part
@@ -68,6 +80,9 @@ type forgery struct {
 }
 
 const now = 1_800_000_000
+
+// anyAlg stands for the name of the signer's algorithm.
+const anyAlg = "any"
 
 func public(t testing.TB, k *PrivateKey) any {
 	var v any
@@ -79,14 +94,14 @@ func public(t testing.TB, k *PrivateKey) any {
 
 func newForgery(t testing.TB, hops int) *forgery {
 	f := &forgery{t: t, issuer: keyOf(t, "issuer", Ed25519)}
-	f.vector = vector{Operation: "read", Arguments: `{"path":"/q1"}`, At: now, Revoked: []string{}, Codes: []powerbox.Code{}}
+	f.vector = vector{Operation: "read", Arguments: `{"path":"/q1"}`, At: now, Issuer: "https://agent.example", Revoked: []string{}, Codes: []powerbox.Code{}}
 	jwk := public(t, f.issuer).(object)
 	jwk["kid"] = "issuer-1"
 	f.setAnchors(jwk)
 	for i := range hops + 1 {
 		algorithm := []Algorithm{ES256, Ed25519}[i%2]
 		p := &part{
-			header: object{"alg": "EdDSA", "typ": typeToken},
+			header: object{"alg": anyAlg, "typ": typeToken},
 			holder: keyOf(t, "vector holder "+string(rune('a'+i)), algorithm),
 			claims: object{
 				"jti": "token-" + string(rune('a'+i)), "iat": now - 600 + i, "exp": now + 3600 - i,
@@ -99,7 +114,7 @@ func newForgery(t testing.TB, hops int) *forgery {
 	}
 	f.links[0].claims["iss"] = "https://agent.example"
 	f.links[0].header["kid"] = "issuer-1"
-	f.proof = &part{header: object{"alg": "EdDSA", "typ": typeProof}, claims: object{"jti": "proof-1", "iat": now}}
+	f.proof = &part{header: object{"alg": anyAlg, "typ": typeProof}, claims: object{"jti": "proof-1", "iat": now}}
 	return f
 }
 
@@ -127,12 +142,12 @@ func (p *part) set(name string, value any) {
 	}
 }
 
-func (p *part) compact(t testing.TB, signer *PrivateKey) string {
+func (p *part) compact(t testing.TB, draft Draft, signer *PrivateKey) string {
 	if p.signer != nil {
 		signer = p.signer
 	}
-	if p.header["alg"] == "EdDSA" {
-		p.header["alg"] = signer.Public().Algorithm().String()
+	if p.header["alg"] == anyAlg {
+		p.header["alg"] = draft.algorithmName(signer.Public().Algorithm())
 	}
 	maps.DeleteFunc(p.header, func(_ string, v any) bool { return v == nil })
 	maps.DeleteFunc(p.claims, func(_ string, v any) bool { return v == nil })
@@ -174,7 +189,7 @@ func (f *forgery) finish() vector {
 			p.set("iss", signer.Public().URI())
 			p.set("par_hash", DigestOf([]byte(signingInput(tokens[i-1]))))
 		}
-		tokens = append(tokens, p.compact(f.t, signer))
+		tokens = append(tokens, p.compact(f.t, f.draft, signer))
 		signer = p.holder
 	}
 	if f.Chain == nil {
@@ -187,10 +202,13 @@ func (f *forgery) finish() vector {
 	if f.proof != nil {
 		if len(f.links) > 0 {
 			f.proof.set("aat_id", f.leaf().claims["jti"])
+			if f.draft == Draft02 {
+				f.proof.set("aat_hash", DigestOf([]byte(signingInput(tokens[len(tokens)-1]))))
+			}
 		}
 		f.proof.set("aat_tool", f.Operation)
 		f.proof.set("hta", json.RawMessage(f.Arguments))
-		f.Proof = f.proof.compact(f.t, signer)
+		f.Proof = f.proof.compact(f.t, f.draft, signer)
 	}
 	if len(f.Revoked) == 1 && strings.HasPrefix(f.Revoked[0], "hash of ") {
 		f.Revoked[0] = DigestOf([]byte(signingInput(tokens[f.Revoked[0][8]-'0'])))
@@ -219,6 +237,11 @@ func (c forged) vector(t testing.TB) vector {
 	return v
 }
 
+// catalogue has every vector.
+func catalogue() []forged {
+	return slices.Concat(stepVectors(), tableVectors(), draftVectors(), mapVectors())
+}
+
 func writeVectors(t *testing.T) {
 	if err := os.RemoveAll(vectorFolder); err != nil {
 		t.Fatal(err)
@@ -226,7 +249,7 @@ func writeVectors(t *testing.T) {
 	if err := os.MkdirAll(vectorFolder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range slices.Concat(stepVectors(), tableVectors()) {
+	for _, c := range catalogue() {
 		v := c.vector(t)
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
@@ -251,7 +274,7 @@ func TestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(names), len(stepVectors())+len(tableVectors()); got != want {
+	if got, want := len(names), len(catalogue()); got != want {
 		t.Errorf("%d files, %d in the catalogue; run with -update", got, want)
 	}
 	for _, name := range names {

@@ -233,13 +233,8 @@ func (g *grant) prove(header http.Header, c call, arguments powerbox.Value, body
 	if err != nil {
 		return err
 	}
-	u, err := token.ParseChain(chain)
-	if err != nil {
-		return err
-	}
-	links := u.Describe()
-	proof, err := token.SignProof(g.town.client.Key, token.Proof{
-		ID: rand.Text(), IssuedAt: time.Now(), TokenID: links[len(links)-1].ID, Operation: g.town.operation(c.Function), Arguments: arguments,
+	proof, err := token.SignProof(chain, g.town.client.Key, token.Proof{
+		ID: rand.Text(), IssuedAt: time.Now(), Operation: g.town.operation(c.Function), Arguments: arguments,
 		Audience: g.town.agent.Issuer, Request: &token.Request{Method: http.MethodPost, URL: g.town.agent.URL, Digest: token.DigestOf(body)},
 	})
 	header.Set(holder.HeaderCapability, token.JoinChain(chain))

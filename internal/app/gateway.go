@@ -63,7 +63,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 	if err := i.authenticate(a, client, started); err != nil {
 		return err
 	}
-	chains := gate.Chains{Memo: token.NewMemo(MemoBytes), Revocations: i.Issuer, Started: started}
+	chains := gate.Chains{Memo: token.NewMemo(MemoBytes), Revocations: i.Issuer, Started: started, Drafts: DraftsOf(i.Config)}
 	g := &gate.Gate{
 		Chains:     api.OnRecord{Resolver: chains, Issuer: i.Issuer},
 		References: api.OnRecord{Resolver: api.References{Issuer: i.Issuer}, Issuer: i.Issuer},

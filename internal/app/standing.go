@@ -11,7 +11,7 @@ import (
 func (i *Instance) standing(a Assembly, w *Wiring, g *gate.Gate) *api.Standing {
 	scopes := gate.Scopes{Records: api.ScopeRecords{Issuer: i.Issuer}, Revocations: i.Issuer, MaxLifetime: i.Config.Issuer.MaximumLifetime}
 	return api.NewStanding(api.Standing{
-		Gate: g, Shown: api.OnRecord{Issuer: i.Issuer, Resolver: gate.Shown{Memo: token.NewMemo(MemoBytes / 16), Revocations: i.Issuer, Scopes: scopes}},
+		Gate: g, Shown: api.OnRecord{Issuer: i.Issuer, Resolver: gate.Shown{Memo: token.NewMemo(MemoBytes / 16), Revocations: i.Issuer, Scopes: scopes, Drafts: DraftsOf(i.Config)}},
 		Target: func(id string) (gate.Target, bool) {
 			keys, ok := i.issuingKeys(id)
 			if !ok {

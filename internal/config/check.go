@@ -72,6 +72,7 @@ func check(c *Config, d *decoder) {
 	k.checkCallers()
 	k.checkGuards()
 	k.unique("issuer.feed.relays", "name", len(k.Issuer.Feed.Relays), func(i int) string { return k.Issuer.Feed.Relays[i].Name })
+	k.checkDrafts()
 	k.checkDev()
 	k.checkAgents()
 	k.checkAgentAuth()
@@ -81,6 +82,19 @@ func check(c *Config, d *decoder) {
 	k.checkScopes()
 	k.checkPlans()
 	k.checkResources()
+}
+
+// checkDrafts wants the drafts of tokens that there are, each once.
+func (k checker) checkDrafts() {
+	for i, draft := range k.Issuer.TokenDrafts {
+		at := fmt.Sprintf("issuer.token_drafts[%d]", i)
+		switch {
+		case draft != "02" && draft != "01":
+			k.place(at, "is %q; want 02 or 01, in quotation marks", draft)
+		case slices.Contains(k.Issuer.TokenDrafts[:i], draft):
+			k.place(at, "%q occurs twice", draft)
+		}
+	}
 }
 
 // unique reports the elements of a list that have the name of an earlier one.

@@ -39,6 +39,8 @@ type Issuer struct {
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Folder of the keys (mode 0600) and the store, relative to the file."`
 	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase that encrypts the keys in directory (age): at least 12 bytes, white space around it is ignored. The next start encrypts plain keys. Absent: keys are plain files of mode 0600."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
+	TokenDrafts     []string      `key:"token_drafts" doc:"Drafts of attenuating tokens that are accepted: 02, 01. The first one is issued. Default: 02. Chains of other drafts are denied with draft_not_accepted."`
+	TokenStrict     bool          `key:"token_strict" doc:"Issue and accept only constraint types that the token draft defines: no path, url, cidr and glob in tokens. Capabilities with one of these are issued by reference."`
 	Feed            Feed          `key:"feed" doc:"The signed feed of revocations and freezes, for remote gateways."`
 	TLS             TLS           `key:"tls" doc:"TLS of serve, at every address except that of telemetry. The server reads the files again when they change, or on SIGHUP. Without a certificate it speaks plain HTTP, for loopback or behind a proxy that terminates TLS."`
 }

@@ -269,10 +269,6 @@ func (f *forger) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (f *forger) sign(r *http.Request, body []byte) error {
-	id, err := app.LastID(f.chain)
-	if err != nil {
-		return err
-	}
 	var members []powerbox.Member
 	for name, v := range f.arguments {
 		text, _ := v.(string)
@@ -282,11 +278,15 @@ func (f *forger) sign(r *http.Request, body []byte) error {
 	if f.body != nil {
 		about = f.body
 	}
-	proof, err := token.SignProof(f.key, token.Proof{
-		ID: rand.Text(), IssuedAt: time.Now(), TokenID: id, Operation: f.operation,
+	id, hash, err := app.LastToken(f.chain)
+	if err != nil {
+		return err
+	}
+	proof, err := token.Proof{
+		ID: rand.Text(), IssuedAt: time.Now(), TokenID: id, TokenHash: hash, Operation: f.operation,
 		Arguments: powerbox.Object(members...), Audience: f.audience,
 		Request: &token.Request{Method: r.Method, URL: f.audience, Digest: token.DigestOf(about)},
-	})
+	}.Sign(f.key, token.Draft02)
 	if err != nil {
 		return err
 	}
@@ -324,7 +324,7 @@ func widen(chain []string, key *token.PrivateKey, now time.Time) ([]string, erro
 			powerbox.Member{Name: "tools", Value: powerbox.Object(powerbox.Member{Name: demoRetrieve, Value: powerbox.Object()})},
 		))},
 	)
-	input := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","typ":"aat+jwt"}`)) + "." +
+	input := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"Ed25519","typ":"aat+jwt"}`)) + "." +
 		base64.RawURLEncoding.EncodeToString(powerbox.Object(child...).AppendJSON(nil))
 	signature, err := key.Sign([]byte(input))
 	if err != nil {

@@ -311,7 +311,7 @@ func (g *remoteGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	chains := gate.Chains{Memo: g.memo, Revocations: g.follower, Started: g.started}
+	chains := gate.Chains{Memo: g.memo, Revocations: g.follower, Started: g.started, Drafts: app.DraftsOf(f.config)}
 	c := gateway.Config{
 		Agents: []gateway.Agent{agent},
 		Gate: &gate.Gate{

@@ -19,7 +19,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/proxy/stdio"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -287,12 +286,8 @@ func (f *stdioFront) request(ctx context.Context, method string, m mcp.Message, 
 		// That of the first one; the others are in the bytes, which the proof is about, too.
 		operation, arguments = op, powerbox.Object(powerbox.Member{Name: "uri", Value: powerbox.String(m.Resources[0])})
 	}
-	id, err := app.LastID(held.Chain)
-	if err != nil {
-		return nil, err
-	}
-	proof, err := token.SignProof(f.key, token.Proof{
-		ID: rand.Text(), IssuedAt: f.now(), TokenID: id, Operation: operation, Arguments: arguments, Audience: f.aud,
+	proof, err := token.SignProof(held.Chain, f.key, token.Proof{
+		ID: rand.Text(), IssuedAt: f.now(), Operation: operation, Arguments: arguments, Audience: f.aud,
 		Request: &token.Request{Method: method, URL: f.aud, Digest: token.DigestOf(body)},
 	})
 	r.Header.Set(holder.HeaderCapability, token.JoinChain(held.Chain))

@@ -122,7 +122,7 @@ func (x *explainer) verify(chain []string, anchors *token.KeySet) error {
 	if err != nil {
 		return err
 	}
-	o := token.Options{Now: x.Now(), Revoked: token.UnsafeNothingRevoked}
+	o := token.Options{Now: x.Now(), Revoked: token.UnsafeNothingRevoked, Draft01: true}
 	if anchors == nil {
 		_, err = u.UnsafeTrustRoot(o)
 		return err

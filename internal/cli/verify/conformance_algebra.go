@@ -110,18 +110,24 @@ func answerDecide(data []byte) ([]answered, error) {
 
 func answerToken(data []byte) ([]answered, error) {
 	var v struct {
-		Name, Proof, Operation, Arguments, Audience, Decision string
-		Anchors, Chain                                        json.RawMessage
-		At                                                    int64
-		Revoked                                               []string
-		Codes                                                 []powerbox.Code
+		Name, Proof, Operation, Arguments, Audience, Issuer, Decision string
+		Anchors, Chain                                                json.RawMessage
+		At                                                            int64
+		Revoked                                                       []string
+		Point                                                         token.Point
+		Draft01                                                       bool `json:"draft_01"`
+		Strict                                                        bool
+		Codes                                                         []powerbox.Code
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
 		return nil, err
 	}
+	if v.Audience != "" {
+		v.Point.Identity, v.Point.RequireAudience = append(v.Point.Identity, v.Audience), true
+	}
 	result := token.Check(token.CheckRequest{
 		Anchors: v.Anchors, Chain: v.Chain, Proof: []byte(v.Proof), Operation: v.Operation, Arguments: []byte(v.Arguments),
-		At: time.Unix(v.At, 0), Audience: v.Audience, Revoked: v.Revoked,
+		At: time.Unix(v.At, 0), Issuer: v.Issuer, Point: v.Point, Revoked: v.Revoked, Draft01: v.Draft01, Strict: v.Strict,
 	})
 	decision, codes := "deny", []powerbox.Code{}
 	if result.Allowed {

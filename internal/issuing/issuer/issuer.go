@@ -195,6 +195,8 @@ type Config struct {
 	Algorithm       string                     // of the signatures of records, which gateways must be as good as; optional
 	Pairwise        []byte                     // key of the pseudonyms of principals, 32 bytes
 	MaximumLifetime time.Duration              // of any capability (SEP-8)
+	Draft           token.Draft                // of the tokens that are issued
+	Strict          bool                       // no token with a constraint type that the draft does not define
 	// Stale reports that others write the store and cannot be asked what; nil for a
 	// process that writes alone.
 	Stale  func() bool

@@ -38,7 +38,7 @@ func (i *Issuer) show(chain []string) (shown, error) {
 	}
 	// A dead link is revoked all the same: it then stays dead if
 	// its ancestor was revoked for a shorter time.
-	s.verified, err = u.Verify(s.agent.accepts(), token.Options{Now: i.config.Now(), Revoked: token.UnsafeNothingRevoked})
+	s.verified, err = u.Verify(s.agent.accepts(), anyDraft(i.config.Now()))
 	if err != nil {
 		return shown{}, noTarget("the chain: %v", err)
 	}
@@ -48,6 +48,11 @@ func (i *Issuer) show(chain []string) (shown, error) {
 		s.target = ids[0] // by which capabilities attenuated here descend from it
 	}
 	return s, nil
+}
+
+// anyDraft are the options of revoking, which is possible in every draft.
+func anyDraft(now time.Time) token.Options {
+	return token.Options{Now: now, Revoked: token.UnsafeNothingRevoked, Draft01: true}
 }
 
 // linkArguments are what a proof for revoking a link names as its arguments:
@@ -95,11 +100,11 @@ func (i *Issuer) mayRevoke(s shown, caller identity.Caller, chain []string, proo
 		if err != nil {
 			return false
 		}
-		v, err := u.Verify(s.agent.accepts(), token.Options{Now: now, Revoked: token.UnsafeNothingRevoked})
+		v, err := u.Verify(s.agent.accepts(), anyDraft(now))
 		if err != nil {
 			return false
 		}
-		if _, err := v.CheckProof(proof, token.Expected{Now: now, Operation: op, Arguments: linkArguments(s.target), Audience: s.agent.URL}); err == nil {
+		if _, err := v.CheckProof(proof, token.Expected{Now: now, Operation: op, Arguments: linkArguments(s.target), Audience: s.agent.URL, Identity: v.Audiences()}); err == nil {
 			return true
 		}
 	}

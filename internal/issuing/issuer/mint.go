@@ -23,10 +23,7 @@ func (i *Issuer) mint(agent *Agent, holder identity.Caller, c Capability) (Capab
 	if c.Legacy || holder.Holder.Key.IsZero() || c.budgeted() {
 		return c, nil
 	}
-	tools, err := token.Tools(c.Authority)
-	if isNotExpressible(err) {
-		return c, nil
-	}
+	tools, err := i.config.Draft.Tools(c.Authority)
 	if err == nil {
 		signer := agent.Signer()
 		c.Token, err = token.Mint(signer, token.Root{
@@ -36,8 +33,11 @@ func (i *Issuer) mint(agent *Agent, holder identity.Caller, c Capability) (Capab
 				Capability: strings.Join(c.Lineage(), lineageSeparator), Grant: c.Grant,
 				Principal: i.Pseudonym(agent.ID, c.Principal), Legacy: c.Legacy,
 			},
-			KeyID: signer.Public().Thumbprint(),
+			KeyID: signer.Public().Thumbprint(), Draft: i.config.Draft, Strict: i.config.Strict,
 		})
+	}
+	if isNotExpressible(err) {
+		return c, nil
 	}
 	if err != nil {
 		return Capability{}, refuse(CodeNotExpressible, "no token can be made for grant %q: %v", c.Grant, err)

@@ -137,6 +137,12 @@ func TestAAPI1_Introspection(t *testing.T) {
 			t.Errorf("AAP-I6 %s: %+v", arguments, in.Decision)
 		}
 	}
+	if in, _ := w.introspect(m.token(), "transfer", `{"amount":1000,"note":9007199254740993}`); in.Decision.Allowed {
+		t.Errorf("ATK-39: a number that readers round: %+v", in.Decision)
+	}
+	if in, _ := w.introspect(m.token(), "transfer", `{"amount":999.00000000000000000001}`); in.Decision.Allowed {
+		t.Errorf("ATK-39: a number that readers round: %+v", in.Decision)
+	}
 	for _, c := range []struct {
 		audience, capability string
 		want                 bool

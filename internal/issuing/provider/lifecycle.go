@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
@@ -438,6 +439,10 @@ func (p *Provider) Introspect(ctx context.Context, shown Presented, capability s
 		return out, true, nil
 	}
 	d, err := p.judge(out.Grants, capability, arguments, now)
+	if name, found := powerbox.RoundedArgument(arguments); found && d.Allowed {
+		// The service that asks may read another number than was decided on (ATK-39).
+		d = powerbox.Decision{Reasons: []powerbox.Reason{{Code: gate.CodeArgumentNumber, Operation: capability, Argument: name}}}
+	}
 	d.Allowed = d.Allowed && p.executedAt(p.capabilities[capability], s.Audience())
 	out.Decision = &d
 	return out, true, err

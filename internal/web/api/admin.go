@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
@@ -56,6 +57,7 @@ type Admin struct {
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
 	Issuing func(agent string) (*keyring.Issuing, bool)
+	Drafts  gate.Drafts // of tokens that are accepted
 	Scores  *Scores
 	// Activity counts the calls of the last hour.
 	Activity *Activity

@@ -541,11 +541,18 @@ func (d *Decisions) byUser(call *gate.Call, agent Guarded, e evaluation) error {
 // present takes in the capability that was shown to the guard, and the subject that its
 // proof must name.
 func present(call *gate.Call, shown powerbox.Value) error {
-	chain, err := textsOf(shown, "chain")
-	if err != nil || len(chain) == 0 {
-		return status{http.StatusBadRequest, "context.capability.chain: want the compact tokens, root first"}
+	chainName, proofName := "chain", "proof"
+	if _, ok := shown.Get(a2a.MemberChain); ok { // a presentation as the token draft has it
+		chainName, proofName = a2a.MemberChain, a2a.MemberProof
+		if _, both := shown.Get("chain"); both {
+			return status{http.StatusBadRequest, "context.capability has chain and aat_chain; send one of them"}
+		}
 	}
-	call.Presented = []gate.Presented{{Chain: chain, Proof: textOf(shown, "proof")}}
+	chain, err := textsOf(shown, chainName)
+	if err != nil || len(chain) == 0 {
+		return status{http.StatusBadRequest, "context.capability." + chainName + ": want the compact tokens, root first"}
+	}
+	call.Presented = []gate.Presented{{Chain: chain, Proof: textOf(shown, proofName)}}
 	call.Request = token.Request{Method: textOf(shown, "method"), URL: textOf(shown, "url"), Digest: textOf(shown, "digest")}
 	return nil
 }

@@ -138,7 +138,7 @@ func (a *Admin) tryToken(v *Verdict, q Try, attempt powerbox.Attempt) error {
 		return status{http.StatusNotFound, "no agent " + q.Agent + " issues here"}
 	}
 	chain := token.SplitChain(q.Token)
-	o := token.Options{Now: a.Now(), Revoked: a.Issuer.Revoked}
+	o := token.Options{Now: a.Now(), Revoked: a.Issuer.Revoked, Draft01: a.Drafts.Old, Strict: a.Drafts.Strict}
 	for n := range chain {
 		u, err := token.ParseChain(chain[:n+1])
 		if err != nil {

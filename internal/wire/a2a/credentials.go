@@ -8,7 +8,7 @@ import (
 
 // credentials are the members under [ExtensionURI] that show authority to the gateway,
 // which has consumed them. The context has the parts that the agent may know.
-var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient"}
+var credentials = []string{"capabilityId", "capabilities", "attenuations", "chain", "proof", "ambient", MemberChain, MemberProof}
 
 // HasCredentials reports whether members show authority that does not continue.
 func (m *Members) HasCredentials() bool {

@@ -25,3 +25,21 @@ func TestATK35_BodyWithoutCredentials(t *testing.T) {
 		t.Errorf("without credentials: %v\n%s", wrong, again.Body())
 	}
 }
+
+// TestPresentationByTheNamesOfTheDraft: aat_chain and aat_pop are chain and proof, are
+// taken out like them, and stand in one spelling at a time.
+func TestPresentationByTheNamesOfTheDraft(t *testing.T) {
+	m, err := parseMembers("members", value(t, []byte(`{"aat_chain":["a","b"],"aat_pop":"p"}`)))
+	if err != nil || len(m.Chain) != 2 || m.Proof != "p" || !m.HasCredentials() {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	for _, both := range []string{`{"aat_chain":["a"],"chain":["a"]}`, `{"aat_chain":["a"],"proof":"p","aat_pop":"p"}`} {
+		if _, err := parseMembers("members", value(t, []byte(both))); err == nil {
+			t.Errorf("%s was read", both)
+		}
+	}
+	inside, _ := CredentialMembers()
+	if rest := without(value(t, []byte(`{"aat_chain":["a"],"aat_pop":"p","skill":"s"}`)), inside...).String(); rest != `{"skill":"s"}` {
+		t.Errorf("%s continues", rest)
+	}
+}

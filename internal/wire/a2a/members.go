@@ -51,7 +51,15 @@ type Delegation struct {
 
 var memberNames = []string{
 	"skill", "arguments", "capabilityId", "capabilities", "attenuations", "chain", "proof", "purpose", "ambient", "delegations",
+	MemberChain, MemberProof,
 }
+
+// The members of a presentation by the names of the token draft (-02, section 7.4). They
+// mean chain and proof.
+const (
+	MemberChain = "aat_chain"
+	MemberProof = "aat_pop"
+)
 
 // parseMembers reads the members of the extension. Unknown members are refused (SEP-23):
 // a caller's statement about its authority is not skipped.
@@ -61,8 +69,8 @@ func parseMembers(where string, v powerbox.Value) (*Members, *Error) {
 		Skill:        r.text("skill"),
 		CapabilityID: r.text("capabilityId"),
 		Capabilities: r.texts("capabilities"),
-		Chain:        r.chain("chain"),
-		Proof:        r.text("proof"),
+		Chain:        r.chain(r.either("chain", MemberChain)),
+		Proof:        r.text(r.either("proof", MemberProof)),
 		Purpose:      r.bounded(r.text("purpose"), "purpose"),
 		Ambient:      r.flag("ambient"),
 	}

@@ -116,6 +116,20 @@ func (r *objectReader) texts(name string) []string {
 	return r.chain(name)
 }
 
+// either returns which of two names of one member is there. Both are refused: readers
+// would differ in which one counts.
+func (r *objectReader) either(name, other string) string {
+	_, first := r.value.Get(name)
+	_, second := r.value.Get(other)
+	switch {
+	case first && second:
+		r.fail(ReasonParams, "%s and %s are both there; send one of them", r.at(name), r.at(other))
+	case second:
+		return other
+	}
+	return name
+}
+
 // chain is texts of any length: a chain that is too long is refused by anyone who
 // verifies it, before its signatures, and on record. Its cost is linear.
 func (r *objectReader) chain(name string) []string {
