@@ -74,6 +74,7 @@ func check(c *Config, d *decoder) {
 	k.unique("issuer.feed.relays", "name", len(k.Issuer.Feed.Relays), func(i int) string { return k.Issuer.Feed.Relays[i].Name })
 	k.checkDev()
 	k.checkAgents()
+	k.checkDoors()
 	k.checkAgentAuth()
 	k.checkApprovals()
 	k.checkOffers()

@@ -92,6 +92,10 @@ func (g *Gateway) sayUnmade(w http.ResponseWriter, x *concluded, err error) {
 
 // pass forwards a call that was allowed and the answer to it.
 func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
+	if x.carries != nil {
+		g.advise(w, x, e)
+		return
+	}
 	f, err := g.forwardable(x, e)
 	if err != nil {
 		g.unmade(w, x, err)

@@ -26,9 +26,10 @@ type received struct {
 	*agent
 	request *http.Request
 	binding a2a.Binding
-	skill   string // named by the URL, "" for none
-	path    string // of HTTP+JSON, below the agent's URL, as it was sent
-	trace   string // id of the trace that the call is part of, "" for none
+	skill   string   // named by the URL, "" for none
+	path    string   // of HTTP+JSON, below the agent's URL, as it was sent
+	trace   string   // id of the trace that the call is part of, "" for none
+	carries *Carries // what the proxy that asks can do; nil for a call that is forwarded here
 	notes   *notes
 }
 
