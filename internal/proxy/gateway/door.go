@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strings"
 	"time"
 
@@ -37,6 +36,7 @@ type Advice struct {
 type Forward struct {
 	Decision string // id of the record
 	Agent    string
+	Path     string // of HTTP+JSON, below the agent's URL; "" for that of the request
 	Query    string
 	Header   http.Header
 	Body     []byte
@@ -178,18 +178,6 @@ func (x *decoded) notAsDecided() *evidence.Reason {
 	return nil
 }
 
-// queryDecided is the query by which a call was read.
-func (x *decoded) queryDecided() string {
-	if x.binding == a2a.HTTPJSON {
-		return x.call.Written.Query
-	}
-	version := x.request.URL.Query().Get("A2A-Version")
-	if version == "" || x.request.Header.Get("A2A-Version") != "" || x.isComposed() {
-		return ""
-	}
-	return url.Values{"A2A-Version": {version}}.Encode()
-}
-
 // advise hands a call that may go on to the proxy that asks.
 func (g *Gateway) advise(w http.ResponseWriter, x *decided, e extras) {
 	f, err := g.forwardable(x, e)
@@ -203,7 +191,11 @@ func (g *Gateway) advise(w http.ResponseWriter, x *decided, e extras) {
 	}
 	out := f.onward()
 	g.config.Observer.Continue(out.Context(), out.Header)
-	w.(*advised).forward = &Forward{Decision: x.verdict.Record.ID, Agent: x.ID, Query: f.query, Header: out.Header, Body: f.body, made: f, gateway: g}
+	to := &Forward{Decision: x.verdict.Record.ID, Agent: x.ID, Query: f.added, Header: out.Header, Body: f.body, made: f, gateway: g}
+	if x.binding == a2a.HTTPJSON {
+		to.Path = x.pathBehind()
+	}
+	w.(*advised).forward = to
 }
 
 // onward is the request as the gateway would send it.

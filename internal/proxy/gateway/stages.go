@@ -82,6 +82,7 @@ type forwardable struct {
 	unnamed bool // the agent's card names a host that no operator did
 	method  string
 	query   string
+	added   string // the part of the query that is not of the agent's card
 	body    []byte
 	header  http.Header
 	own     []HeldTask // of the caller, which go into the list

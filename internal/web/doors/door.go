@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
@@ -46,6 +47,7 @@ func (d *Door) Handler() (http.Handler, error) {
 	d.Routes = inOrder(d.Routes)
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(d.BodyLimit + 1<<20))
 	auth.RegisterAuthorizationServer(server, checks{d})
+	proc.RegisterExternalProcessorServer(server, processes{d})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.mayAsk(r) {
 			http.Error(w, "this door answers the proxy that shows its token in "+HeaderToken, http.StatusUnauthorized)

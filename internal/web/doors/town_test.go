@@ -293,14 +293,33 @@ func (w *town) onRecord(t testing.TB, id string) record {
 	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Token)
 	answer := httptest.NewRecorder()
 	w.instance.Handler.ServeHTTP(answer, r)
-	var out struct{ Record record }
-	if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil || answer.Code != http.StatusOK {
-		t.Fatalf("record %s: %d %s", id, answer.Code, answer.Body)
+	var out record
+	if err := json.Unmarshal(answer.Body.Bytes(), &out); err != nil || out.Decision == "" {
+		t.Fatalf("record %s: %d %v %s", id, answer.Code, err, answer.Body)
 	}
-	if out.Record.Decision == "" {
-		if err := json.Unmarshal(answer.Body.Bytes(), &out.Record); err != nil || out.Record.Decision == "" {
-			t.Fatalf("record %s: %s", id, answer.Body)
+	return out
+}
+
+// outcomes are the states of the records that follow a decision.
+func (w *town) outcomes(t testing.TB, decision string) (all []string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/records", nil)
+	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Token)
+	answer := httptest.NewRecorder()
+	w.instance.Handler.ServeHTTP(answer, r)
+	var records []struct {
+		Status  string `json:"outcome_status"`
+		Details struct {
+			Of string `json:"outcome_of"`
+		} `json:"powerbox"`
+	}
+	if err := json.Unmarshal(answer.Body.Bytes(), &records); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Details.Of == decision {
+			all = append(all, r.Status)
 		}
 	}
-	return out.Record
+	return all
 }
