@@ -74,6 +74,8 @@ type Instance struct {
 	// Read reads a file that the configuration refers to; os.ReadFile where it is nil.
 	Read func(string) ([]byte, error)
 	grpc []grpcFront
+	// Doors are where other gateways ask for decisions.
+	Doors []DoorFront
 	// queue is where calls wait to be decided.
 	queue *shed.Queue
 	// telemetry is nil where nothing is counted or traced.

@@ -107,7 +107,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 	if i.gateway, err = gateway.New(c); err != nil {
 		return err
 	}
-	return errors.Join(i.grpcFronts(), i.serveOn(ctx, a, w, started, g))
+	return errors.Join(i.grpcFronts(), i.openDoors(a.Log), i.serveOn(ctx, a, w, started, g))
 }
 
 // byPolicy returns the authority that policy gives a caller without a capability.

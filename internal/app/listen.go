@@ -21,6 +21,14 @@ func (i *Instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 		}
 		fronts = append(fronts, serve.Front{Listener: l, Handler: serve.GuardHosts(l.Addr(), g.handler, g.address)})
 	}
+	for _, d := range i.Doors {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.Listen)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("doors, %s, listen: %w", d.Name, err), serve.CloseAll(fronts))
+		}
+		// A proxy asks under the names of its callers, so no host is refused here.
+		fronts = append(fronts, serve.Front{Listener: l, Handler: d.Handler})
+	}
 	if i.Config.Telemetry.Listen != "" {
 		f, err := serve.ListenTelemetry(ctx, i.telemetry, i.Config.Telemetry.Listen, log)
 		if err != nil {

@@ -75,6 +75,7 @@ func check(c *Config, d *decoder) {
 	k.checkDrafts()
 	k.checkDev()
 	k.checkAgents()
+	k.checkDoors()
 	k.checkAgentAuth()
 	k.checkApprovals()
 	k.checkOffers()

@@ -18,6 +18,7 @@ type Config struct {
 	Store     Store                          `key:"store" doc:"Where state and evidence are kept."`
 	Identity  Identity                       `key:"identity" doc:"Trusted identities: sessions, calling agents, built-in users."`
 	Agents    []Agent                        `key:"agents" doc:"The protected agents."`
+	Doors     []Door                         `key:"doors" doc:"Listeners at which other gateways, such as Envoy, Caddy and nginx, ask whether a request may go on (docs/how-to/other-gateways.md). Absent: none."`
 	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that callers can request."`
 	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that need no capability in mode scoped. An empty list allows nothing."`
 	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, the operation of each skill."`
@@ -101,6 +102,22 @@ type Guard struct {
 	TokenFile Path     `key:"token_file" required:"true" doc:"File with its bearer token, at least 32 bytes; white space around it is ignored."`
 	Agents    []string `key:"agents" doc:"Calling agents whose attempts it may ask about, by their names in scopes. Empty: only attempts that show a capability."`
 	Users     bool     `key:"users" doc:"It may ask about users, and state their roles, groups and attributes, which policies then believe."`
+}
+
+// Door is a listener at which another gateway asks for decisions.
+type Door struct {
+	Name             string      `key:"name" required:"true" format:"id" doc:"Its name."`
+	Listen           string      `key:"listen" required:"true" format:"address" doc:"Address that the gateway asks at, host:port. It answers Envoy's ext_authz and ext_proc over gRPC, ext_authz over HTTP below /ext_authz, and Caddy, nginx and Traefik at /forward_auth. TLS is that of issuer.tls."`
+	TokenFile        Path        `key:"token_file" doc:"File with the token that the gateway shows in the header, or gRPC metadata, Powerbox-Door: at least 32 bytes; white space around it is ignored. Required unless listen is a loopback address."`
+	PeerCertificates bool        `key:"peer_certificates" doc:"The client certificates that the gateway reports over gRPC are verified by it, and prove a calling agent (identity.callers, mtls or spiffe). Absent: they prove nothing."`
+	Routes           []DoorRoute `key:"routes" doc:"Which agent a request is for. The gateway may forward nothing that has no route."`
+}
+
+// DoorRoute names the agent of a host and a path.
+type DoorRoute struct {
+	Host  string `key:"host" doc:"Host of the request, in lower case and without a port. Absent: any."`
+	Path  string `key:"path" default:"/" doc:"Path of the agent's URL at the gateway, and everything below it."`
+	Agent string `key:"agent" required:"true" format:"id" doc:"The protected agent. It is called over JSON-RPC, HTTP+JSON or MCP."`
 }
 
 // DevUser is a user with a fixed token.

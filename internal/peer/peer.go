@@ -155,6 +155,12 @@ func (p *Proxies) Handler(h http.Handler) http.Handler {
 	})
 }
 
+// Told returns a request of which another proxy tells, as coming from its RemoteAddr. The
+// connection on which it was told is that of the proxy.
+func Told(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), key{}, Address{ip: parse(r.RemoteAddr).ip, text: r.RemoteAddr}))
+}
+
 // Of returns where a request comes from. Without [Proxies.Handler] before it, that is the
 // other end of the connection.
 func Of(r *http.Request) Address {

@@ -57,6 +57,9 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	if err := g.attempts(x, &tried, c); err != nil {
 		return nil, tried, err
 	}
+	if why := x.beyond(); why != nil {
+		c.Refused = append(c.Refused, *why)
+	}
 	if len(x.Scopes.Operations) > 0 {
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}

@@ -247,7 +247,7 @@ func (overMCP) planned() bool { return false }
 
 func (overMCP) waits(g *Gateway, w http.ResponseWriter, x *decided, d *a2a.Denial) bool {
 	if g.elicits(x) {
-		g.elicit(w, x)
+		g.elicit(w, x, g.send)
 		return true
 	}
 	d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"

@@ -42,6 +42,10 @@ func (g *Gateway) malformed(w http.ResponseWriter, x *decoded, wrong *a2a.Error)
 func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 	switch x.call.Method {
 	case a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList:
+		if x.carries != nil && !x.carries.Answers {
+			g.deny(w, x, a2a.Denial{Reason: codeNoAnswer, Message: "the gateway answers this method itself, and the proxy that asks cannot carry the answer; call it at " + x.URL})
+			return
+		}
 		g.issue(w, x)
 		return
 	case a2a.Unknown:

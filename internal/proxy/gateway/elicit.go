@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 )
@@ -53,13 +55,10 @@ const (
 // revision 2025-11-25. A call that carries a secret, or answers and state of the server,
 // is not the same call when it comes again.
 func (g *Gateway) elicits(x *decided) bool {
-	if g.config.Asks == nil || !x.isNamed || x.mcp.Answers || x.mcp.State || !x.consumed && x.request.Header.Get("Authorization") != "" {
+	if !x.isNamed || x.mcp.Answers || x.mcp.State || !g.keepable(x) {
 		return false
 	}
 	mine := g.ownerOf(x.decoded, x.verdict.Held)
-	if mine == (Owner{}) {
-		return false
-	}
 	if x.mcp.Stateless() {
 		return x.mcp.URLs && (x.mcp.Approval == "" || x.mcp.Approval == mcp.Accepted)
 	}
@@ -69,6 +68,12 @@ func (g *Gateway) elicits(x *decided) bool {
 	}
 	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, "", thing{sendsToURLs, session}.key())
 	return err == nil && known && o == mine
+}
+
+// keepable reports whether a caller can keep a call and make it again after an approval: it
+// is told from other callers, and the call has no secret for the agent.
+func (g *Gateway) keepable(x *decided) bool {
+	return g.config.Asks != nil && (x.consumed || x.request.Header.Get("Authorization") == "") && g.ownerOf(x.decoded, x.verdict.Held) != (Owner{})
 }
 
 // boundTool is the digest of a tool call that a person has to approve: the tool, the
@@ -85,7 +90,7 @@ func (x *decoded) boundTool() string {
 // elicit sends the client of a tool call to the page on which a person answers, or makes
 // the call where a person has approved it. The gate has allowed everything but the missing
 // approval, so the caller's proof is verified.
-func (g *Gateway) elicit(w http.ResponseWriter, x *decided) {
+func (g *Gateway) elicit(w http.ResponseWriter, x *decided, send func(http.ResponseWriter, *concluded, AskedCall)) {
 	ctx := x.request.Context()
 	c, err := g.heldCall(x)
 	if err != nil {
@@ -97,7 +102,7 @@ func (g *Gateway) elicit(w http.ResponseWriter, x *decided) {
 	if err == nil && !known {
 		said, err = g.config.Asks.Ask(ctx, c)
 	}
-	if err == nil && known && said.State == a2a.OwnAuthRequired && x.mcp.Approval == mcp.Accepted {
+	if err == nil && known && said.State == a2a.OwnAuthRequired && x.mcp.Approval == mcp.Accepted && x.carries == nil {
 		said, err = g.awaited(ctx, x, c.Key, said)
 	}
 	if err != nil {
@@ -106,7 +111,7 @@ func (g *Gateway) elicit(w http.ResponseWriter, x *decided) {
 	}
 	switch said.State {
 	case a2a.OwnAuthRequired:
-		g.send(w, denied(x), said)
+		send(w, denied(x), said)
 	case a2a.OwnWorking:
 		g.makeApproved(w, x, c, said)
 	default:
@@ -166,6 +171,14 @@ func (g *Gateway) send(w http.ResponseWriter, x *concluded, said AskedCall) {
 	h.Set(HeaderDecision, x.verdict.Record.ID)
 	h.Set("Cache-Control", "no-store")
 	g.write(w, http.StatusOK, typeJSON, body)
+}
+
+// sendAway denies a call with the page on which a person answers.
+func (g *Gateway) sendAway(w http.ResponseWriter, x *concluded, said AskedCall) {
+	d := g.because(x.decided, gate.Worded(powerbox.Reason{Code: gate.CodeApproval}))
+	d.ApprovalURL, d.Retryable = said.URL, true
+	d.Fix = fmt.Sprintf("open %s before %s, and send exactly the same call after the approval: it is then allowed once", said.URL, said.Expires.UTC().Format(time.RFC3339))
+	g.deny(w, x, d)
 }
 
 // makeApproved makes a call that a person has approved, once: it is decided anew, under

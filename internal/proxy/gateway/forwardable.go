@@ -92,6 +92,10 @@ func (g *Gateway) sayUnmade(w http.ResponseWriter, x *concluded, err error) {
 
 // pass forwards a call that was allowed and the answer to it.
 func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
+	if x.carries != nil {
+		g.advise(w, x, e)
+		return
+	}
 	f, err := g.forwardable(x, e)
 	if err != nil {
 		g.unmade(w, x, err)
@@ -214,7 +218,7 @@ func (g *Gateway) address(f *forwardable, delegated []Delegated) error {
 	if err != nil {
 		return err
 	}
-	f.query = f.queryBehind()
+	f.added, f.query = f.queryAdded(), f.queryBehind()
 	f.header = http.Header{}
 	if f.mode != gate.Observe {
 		f.header = f.allowedHeader()
@@ -288,23 +292,34 @@ func (x *identified) strayProof(h http.Header) bool {
 // queryBehind is that of the agent's card, with what the caller may add to it: in
 // observe everything, and otherwise the parameters by which the call was read.
 func (x *forwardable) queryBehind() string {
-	own, added := x.url.RawQuery, x.query
-	switch {
-	case added != "":
-	case x.mode == gate.Observe:
-		added = x.request.URL.RawQuery
-	case x.binding == a2a.HTTPJSON:
-		added = x.call.Written.Query
-	default:
-		version := x.request.URL.Query().Get("A2A-Version")
-		if version != "" && x.request.Header.Get("A2A-Version") == "" && !x.isComposed() {
-			added = url.Values{"A2A-Version": {version}}.Encode()
-		}
-	}
+	own, added := x.url.RawQuery, x.queryAdded()
 	if own != "" && added != "" {
 		own += "&"
 	}
 	return own + added
+}
+
+// queryAdded is the part of the query that the caller adds.
+func (x *forwardable) queryAdded() string {
+	switch {
+	case x.query != "":
+		return x.query // of another page
+	case x.mode == gate.Observe:
+		return x.request.URL.RawQuery
+	}
+	return x.queryDecided()
+}
+
+// queryDecided is the query by which the call was read.
+func (x *decoded) queryDecided() string {
+	if x.binding == a2a.HTTPJSON {
+		return x.call.Written.Query
+	}
+	version := x.request.URL.Query().Get("A2A-Version")
+	if version == "" || x.request.Header.Get("A2A-Version") != "" || x.isComposed() {
+		return ""
+	}
+	return url.Values{"A2A-Version": {version}}.Encode()
 }
 
 // answer looks at an answer before it goes to the caller: the tasks in it

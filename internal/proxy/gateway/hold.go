@@ -152,6 +152,11 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 		d = g.heldAlready(x)
 	case x.by().waits(g, w, x, &d):
 		return
+	case x.carries != nil && g.keepable(x):
+		// The gateway would make the held call itself. A proxy makes its calls, so its caller
+		// keeps this one.
+		g.elicit(w, x, g.sendAway)
+		return
 	case g.config.Holds == nil:
 		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
 	case !x.consumed && x.request.Header.Get("Authorization") != "":
@@ -287,6 +292,10 @@ func (x *decided) exactly(under powerbox.Authority) (powerbox.Authority, error) 
 func (g *Gateway) isHeld(w http.ResponseWriter, x *decided) bool {
 	if g.config.Holds == nil || !strings.HasPrefix(x.call.Task, HeldPrefix) {
 		return false
+	}
+	if x.carries != nil && x.beyond() != nil { // observe let it through
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.heldAlready(x))
+		return true
 	}
 	ctx := x.request.Context()
 	failed := func(what string, err error) {

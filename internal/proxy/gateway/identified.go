@@ -17,7 +17,7 @@ import (
 // serve returns the handler of one binding.
 func (g *Gateway) serve(b a2a.Binding) func(http.ResponseWriter, *http.Request, *agent, string) {
 	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
-		x := &received{agent: a, request: r, binding: b, skill: skill, notes: &notes{}}
+		x := &received{agent: a, request: r, binding: b, skill: skill, carries: carriesOf(w), notes: &notes{}}
 		if a.MCP != nil {
 			if b != a2a.JSONRPC || skill != "" {
 				http.Error(w, "there is nothing here; this MCP server is reached at "+a.URL, http.StatusNotFound)

@@ -409,6 +409,9 @@ func (x *decided) mayAsk(list mcp.List) func(string) bool {
 // refuseServer answers a request of the server that does not get through, so that
 // it does not wait for an answer of the client, who never hears of it.
 func (g *Gateway) refuseServer(r *http.Response, x *forwardable, id powerbox.Value, method string) error {
+	if x.carries != nil {
+		return errors.New("the server asks its client for something that no configuration allows, and a proxy that asks for decisions cannot tell it so")
+	}
 	ctx := x.request.Context()
 	g.config.Log.WarnContext(ctx, "a request of an MCP server was not passed on", "agent", x.ID, "method", mcp.Known(method), "record", x.verdict.Record.ID)
 	answer := powerbox.Object(

@@ -104,7 +104,7 @@ func (g *Gateway) page(r *http.Response, x *forwardable, body []byte) ([]byte, e
 		if p.Tasks == 0 && len(x.own) == 0 && n == maxPages {
 			return nil, errTooMany
 		}
-		if p.Tasks > 0 || len(x.own) > 0 {
+		if p.Tasks > 0 || len(x.own) > 0 || x.carries != nil { // only the proxy calls the agent
 			if kept, err = g.withNext(x.decided, kept, p.Next); err != nil {
 				return nil, err
 			}

@@ -21,7 +21,7 @@ var tokenHeaders = []string{"A2A-Notification-Token", "X-A2A-Notification-Token"
 // nothing of the answer there (ATK-17).
 func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ string) {
 	p, ok := g.unseal(a, r.PathValue("posting"))
-	if !a.Relay.On || !ok {
+	if !a.Relay.On || !ok || carriesOf(w) != nil { // it would be posted from here
 		http.Error(w, "there is nothing here", http.StatusNotFound)
 		return
 	}

@@ -26,9 +26,10 @@ type received struct {
 	*agent
 	request *http.Request
 	binding a2a.Binding
-	skill   string // named by the URL, "" for none
-	path    string // of HTTP+JSON, below the agent's URL, as it was sent
-	trace   string // id of the trace that the call is part of, "" for none
+	skill   string   // named by the URL, "" for none
+	path    string   // of HTTP+JSON, below the agent's URL, as it was sent
+	trace   string   // id of the trace that the call is part of, "" for none
+	carries *Carries // what the proxy that asks can do; nil for a call that is forwarded here
 	notes   *notes
 }
 
@@ -81,6 +82,7 @@ type forwardable struct {
 	unnamed bool // the agent's card names a host that no operator did
 	method  string
 	query   string
+	added   string // the part of the query that is not of the agent's card
 	body    []byte
 	header  http.Header
 	own     []HeldTask // of the caller, which go into the list

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/web/doors"
+)
+
+// DoorFront is where another gateway asks for decisions.
+type DoorFront struct {
+	Name, Listen string
+	Handler      http.Handler
+}
+
+// openDoors makes the doors that are configured.
+func (i *Instance) openDoors(log *slog.Logger) error {
+	for n, c := range i.Config.Doors {
+		at := fmt.Sprintf("doors[%d]", n)
+		d := &doors.Door{Name: c.Name, PeerCertificates: c.PeerCertificates, Routes: doorRoutes(c.Routes), Gateway: i.gateway, BodyLimit: int(i.Config.Defaults.BodyLimit), Log: log}
+		if c.TokenFile != "" {
+			token, err := i.readFile(string(c.TokenFile))
+			if err != nil {
+				return fmt.Errorf("%s.token_file: %w", at, err)
+			}
+			if d.Token = string(bytes.TrimSpace(token)); d.Token == "" {
+				return fmt.Errorf("%s.token_file: %s is empty; want a token of at least 32 bytes", at, c.TokenFile)
+			}
+		}
+		handler, err := d.Handler()
+		if err != nil {
+			return fmt.Errorf("%s.token_file: %w", at, err)
+		}
+		i.Doors = append(i.Doors, DoorFront{c.Name, c.Listen, i.caughtUp(handler)})
+	}
+	return nil
+}
+
+func doorRoutes(c []config.DoorRoute) []doors.Route {
+	out := make([]doors.Route, len(c))
+	for n, r := range c {
+		out[n] = doors.Route(r)
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package doors
+
+import (
+	"context"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
+)
+
+// HeaderToken is the header, or the metadata of gRPC, in which a proxy shows the token of a
+// door.
+const HeaderToken = "Powerbox-Door"
+
+// minToken is the length of the shortest token of a door, in bytes.
+const minToken = 32
+
+// Door answers the proxies of one listener.
+type Door struct {
+	Name  string
+	Token string // that the proxy shows; "" where the listener is on loopback
+	// PeerCertificates says that the client certificates which the proxy reports are
+	// verified by it.
+	PeerCertificates bool
+	Routes           []Route
+	Gateway          interface {
+		Advise(r *http.Request, c gateway.Carries) gateway.Advice
+	}
+	BodyLimit int
+	Log       *slog.Logger
+}
+
+// Handler answers every form of question. Paths below /ext_authz are Envoy's over HTTP,
+// /forward_auth is that of Caddy, nginx and Traefik, and gRPC is Envoy's.
+func (d *Door) Handler() (http.Handler, error) {
+	if d.Token != "" && len(d.Token) < minToken {
+		return nil, fmt.Errorf("the token has %d bytes; want at least %d", len(d.Token), minToken)
+	}
+	d.Routes = inOrder(d.Routes)
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(d.BodyLimit + 1<<20))
+	auth.RegisterAuthorizationServer(server, checks{d})
+	proc.RegisterExternalProcessorServer(server, processes{d})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !d.mayAsk(r) {
+			http.Error(w, "this door answers the proxy that shows its token in "+HeaderToken, http.StatusUnauthorized)
+			return
+		}
+		r.Header.Del(HeaderToken)
+		switch rest, envoy := strings.CutPrefix(r.URL.EscapedPath(), pathEnvoy); {
+		case r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
+			server.ServeHTTP(w, r)
+		case envoy && strings.HasPrefix(rest, "/"):
+			d.envoyHTTP(w, r, rest)
+		case r.URL.Path == pathForward:
+			d.forwardAuth(w, r)
+		default:
+			http.Error(w, "there is nothing here; want gRPC, "+pathEnvoy+"/ or "+pathForward, http.StatusNotFound)
+		}
+	}), nil
+}
+
+// mayAsk reports whether a request is that of the proxy.
+func (d *Door) mayAsk(r *http.Request) bool {
+	if d.Token == "" {
+		return true
+	}
+	shown := r.Header.Values(HeaderToken)
+	return len(shown) == 1 && subtle.ConstantTimeCompare([]byte(shown[0]), []byte(d.Token)) == 1
+}
+
+// advise has the gateway decide a question.
+func (d *Door) advise(ctx context.Context, q *question, c gateway.Carries) gateway.Advice {
+	r, _, wrong := d.asked(ctx, q)
+	if wrong != nil {
+		d.Log.WarnContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
+		return answered(q, wrong)
+	}
+	return d.Gateway.Advise(r, c)
+}
+
+// removed are the names of headers that came and do not go on.
+func removed(came, on http.Header) []string {
+	var out []string
+	for name := range came {
+		if _, stays := on[name]; !stays && !ofRequest[name] {
+			out = append(out, strings.ToLower(name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ofRequest are headers that the proxy sets for what it forwards, and that no filter may
+// remove.
+var ofRequest = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true}
+
+// hopByHop are headers of our answer that are no answer of the proxy's.
+var hopByHop = map[string]bool{"Connection": true, "Content-Length": true, "Trailer": true, "Transfer-Encoding": true}
