@@ -135,7 +135,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
 		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Effect: TakesAway},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
-	}, p.evidenceRoutes()...)
+	}, append(p.evidenceRoutes(), p.giveRoutes()...)...)
 }
 
 // Visit begins a visit.

@@ -119,6 +119,9 @@ func nextOf(r evidence.Record) []Link {
 		}
 		out = append(out, Link{Path + "/try?" + try.Encode(), "Try this call"})
 	}
+	if api.Givable(r) == "" {
+		out = append([]Link{{givePath + "/" + url.PathEscape(r.ID), "Grant exactly this"}}, out...)
+	}
 	if r.Details.Capability != "" {
 		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), "Revoke its capability"})
 	}
