@@ -50,14 +50,15 @@ func (p *Pages) giveRoutes() []Route {
 // giveForm shows what would be given. What was typed is posted, so that no address, history
 // or log has arguments.
 func (p *Pages) giveForm(v *Visit) (Answer, error) {
-	page, ask, err := p.givePage(v)
-	if err == nil && page.Problem == "" {
-		err = page.preview(v, ask)
+	page, ask := p.givePage(v)
+	if page.Problem != "" {
+		return page.answer(v, nil)
 	}
-	return page.answer(err)
+	return page.answer(v, page.preview(v, ask))
 }
 
-func (p *Pages) givePage(v *Visit) (*givePage, api.Giving, error) {
+// givePage reads the form.
+func (p *Pages) givePage(v *Visit) (*givePage, api.Giving) {
 	id := v.PathValue("id")
 	said := func(name string) string { return strings.TrimSpace(v.PostFormValue(name)) }
 	page := &givePage{
@@ -94,14 +95,7 @@ func (p *Pages) givePage(v *Visit) (*givePage, api.Giving, error) {
 		}
 	}
 	ask.Expires = p.config.Now().Add(time.Duration(minutes) * time.Minute).UTC().Truncate(time.Second)
-	if page.Problem == "" {
-		return page, ask, nil
-	}
-	// The facts of the call, beside the problem.
-	problem := page.Problem
-	err := page.preview(v, api.Giving{Record: id, Principal: page.User, Holder: ask.Holder, DryRun: true})
-	page.Ready, page.Problem = false, problem
-	return page, ask, err
+	return page, ask
 }
 
 // preview asks what would be given.
@@ -118,14 +112,19 @@ func (page *givePage) preview(v *Visit, ask api.Giving) error {
 	return err
 }
 
-// answer shows the page. An error that another form could help against is shown in place.
-func (page *givePage) answer(err error) (Answer, error) {
+// answer shows the page. An error that another form could help against is shown in place, with
+// the facts of the call.
+func (page *givePage) answer(v *Visit, err error) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError && no.Status != http.StatusNotFound:
 		page.Problem = no.Message
 	case err != nil:
 		return Answer{}, err
+	}
+	if page.Problem != "" {
+		_ = page.preview(v, api.Giving{Record: v.PathValue("id"), DryRun: true}) // the problem says it
+		page.Ready = false
 	}
 	return Answer{Page: "give", Title: "Grant", Body: page}, nil
 }
@@ -161,23 +160,19 @@ func grantSentence(g api.Grant) (string, error) {
 
 // give gives what the form says. Its values are those of the preview that the passkey signed.
 func (p *Pages) give(v *Visit) (Answer, error) {
-	page, ask, err := p.givePage(v)
-	if err != nil || page.Problem != "" {
-		return page.answer(err)
+	page, ask := p.givePage(v)
+	if page.Problem != "" {
+		return page.answer(v, nil)
 	}
+	var err error
 	if ask.Expires, err = time.Parse(time.RFC3339, v.PostFormValue("expires")); err != nil {
 		page.Problem = "The form has no end. Look at the preview again."
-		return page.answer(nil)
+		return page.answer(v, nil)
 	}
 	ask.DryRun = false
 	var made api.Grant
 	if err := v.API.Do(v.Context(), http.MethodPost, "/v1/grants", ask, &made); err != nil {
-		facts := page.preview(v, api.Giving{Record: ask.Record, Principal: ask.Principal, Holder: ask.Holder, DryRun: true})
-		page.Ready = false
-		if facts != nil {
-			return page.answer(facts)
-		}
-		return page.answer(err)
+		return page.answer(v, err)
 	}
 	return Answer{Redirect: Path + "/capabilities/" + url.PathEscape(made.Capability)}, nil
 }
