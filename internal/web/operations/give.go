@@ -42,7 +42,7 @@ type givePage struct {
 func (p *Pages) giveRoutes() []Route {
 	return []Route{
 		{Pattern: "GET " + givePath + "/{id}", Serve: p.giveForm},
-		{Pattern: "POST " + givePath + "/{id}/preview", Serve: p.giveForm},
+		{Pattern: "POST " + givePath + "/{id}/preview", Serve: p.giveForm, Effect: Asks},
 		{Pattern: "POST " + givePath + "/{id}", Serve: p.give, Effect: Gives},
 	}
 }
