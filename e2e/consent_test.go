@@ -11,6 +11,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/powerbox-project/powerbox/token"
+
+	"github.com/chromedp/chromedp"
 )
 
 // card has the agent say something else of itself, nil for what it said first.
@@ -136,9 +138,16 @@ func TestCARD13_Consent(t *testing.T) {
 	if status, page := carol.get("/registry/mail"); status != http.StatusOK || !strings.Contains(page, "Grants stopped") || !strings.Contains(page, "send_money") {
 		t.Errorf("CARD-13 the page: HTTP %d\n%s", status, page)
 	}
-	if status, _ := carol.post("/registry/mail/accept", form); status != http.StatusOK {
-		t.Errorf("CARD-13 carol consents: HTTP %d", status)
+	if status, _ := carol.post("/registry/mail/accept", form); status != http.StatusForbidden {
+		t.Errorf("ATK-53 carol consents without a passkey: HTTP %d; want 403", status)
 	}
+	denied(t, send(), "card_widened")
+	b := openBrowser(t)
+	b.authenticator()
+	b.login(w.url, "carol", "/passkeys")
+	b.passkey(w.url)
+	b.do(chromedp.Navigate(w.url + "/registry/mail"))
+	b.press("section[aria-labelledby=stopped] button.approve", "dl")
 	allowed(t, send())
 
 	// Consent is to that card: one that says more still stops it again.

@@ -69,8 +69,15 @@ func TestCARD19_OnAPage(t *testing.T) {
 		t.Errorf("ATK-53 dora accepts a card: HTTP %d; want 403", status)
 	}
 	carol := w.atPage("carol")
-	if status, _ := carol.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusBadRequest {
-		t.Errorf("ATK-53 another card than the one that waits is accepted: HTTP %d; want 400", status)
+	if status, _ := carol.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusForbidden {
+		t.Errorf("ATK-53 a card is accepted without a passkey: HTTP %d; want 403", status)
+	}
+	b.authenticator()
+	b.do(chromedp.Navigate(w.url + "/passkeys"))
+	b.passkey(w.url)
+	accept, other := `"/registry/weather-desk/accept"`, `{card_digest: "sha256:x"}`
+	if got := b.js(signedFor(accept, other, accept, other)); got != "400" {
+		t.Errorf("ATK-53 another card than the one that waits is accepted: HTTP %s; want 400", got)
 	}
 	b.do(chromedp.Navigate(w.url + "/registry/weather-desk"))
 	b.says("ATK-53", "Its card says something else now", "widens", "sink")

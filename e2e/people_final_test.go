@@ -106,12 +106,14 @@ func TestATK94_ARemovedPersonGetsNoHost(t *testing.T) {
 	b.want("an agent of a removed person", hers.execute("check_balance", args("account_id", "a")), http.StatusForbidden, "host_revoked")
 
 	root := (&pagesBank{t: t, url: b.url}).visitor("root")
-	for _, do := range []string{"thaw", "freeze"} {
-		if status, page := root.post("/people", url.Values{"person": {"user:alice"}, "do": {do}, "reason": {"r"}}); status != http.StatusBadRequest || !strings.Contains(page, "final") {
-			t.Errorf("ATK-94 %s on the page: HTTP %d\n%s", do, status, page)
-		}
+	again := url.Values{"person": {"user:alice"}, "reason": {"r"}}
+	if status, page := root.post("/people/freeze", again); status != http.StatusBadRequest || !strings.Contains(page, "final") {
+		t.Errorf("ATK-94 freeze on the page: HTTP %d\n%s", status, page)
 	}
-	if _, page := root.get("/people"); !strings.Contains(page, "removed") || strings.Contains(page, `value="thaw"`) {
+	if status, page := root.post("/people/thaw", again); status != http.StatusForbidden || !strings.Contains(page, "takes a passkey") {
+		t.Errorf("ATK-94 thaw on the page at a numeric address: HTTP %d\n%s", status, page)
+	}
+	if _, page := root.get("/people"); !strings.Contains(page, "removed") || strings.Contains(page, `person thaw user:alice`) {
 		t.Errorf("ATK-94 the page of people offers to let a removed person back in\n%s", page)
 	}
 	key := newOKP(t)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net/url"
 	"strconv"
 	"testing"
 
@@ -58,8 +57,9 @@ func TestPagesFitPhonesAndScreens(t *testing.T) {
 	w.do(chromedp.Click(chromedp.CSS(".ask:not(.risky) input[name=grant]")))
 	w.press("button.approve", "#did-title")
 	w.passkey(bank.url)
-	if status, text := bank.visitor("root").post("/people", url.Values{"person": {"user:alice"}, "do": {"freeze"}, "reason": {"lost the laptop with everything on it, and is away"}}); status >= 400 {
-		t.Fatalf("freeze: HTTP %d %s", status, text)
+	freeze := `{person: "user:alice", reason: "lost the laptop with everything on it, and is away"}`
+	if status := w.js(signedFor(`"/people/freeze"`, freeze, `"/people/freeze"`, freeze)); status != "200" {
+		t.Fatalf("freeze: HTTP %s", status)
 	}
 	for _, width := range []int64{390, 1440} {
 		w.sized(width)

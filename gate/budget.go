@@ -129,11 +129,20 @@ func (g *Gate) spent(ctx context.Context, call *Call, v Verdict, why error) (Ver
 	if !errors.Is(why, ErrSpent) {
 		reasons = untold(ErrUntold.Error())
 	}
-	denied := Verdict{Held: v.Held, Reasons: reasons, call: call}
+	return g.deny(ctx, call, Verdict{Held: v.Held, Reasons: reasons, call: call})
+}
+
+// deny records a denial in place of an allowing verdict whose record was not written.
+func (g *Gate) deny(ctx context.Context, call *Call, denied Verdict) (Verdict, error) {
+	note, recorded := call.noted(denied)
+	if !recorded {
+		return denied, nil
+	}
 	record, err := g.record(call, &denied, g.Now())
 	if err != nil {
 		return Verdict{}, err
 	}
+	record.Details.Reasons = slices.Concat(record.Details.Reasons, call.Record.Details.Reasons, note)
 	sealed, err := g.Recorder.Record(ctx, record)
 	if err != nil {
 		return g.late(ctx, denied, record, err), errors.Join(evidence.ErrNotWritten, err)

@@ -25,15 +25,9 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	}
 	begin := g.took(ctx, "decide", call, now)
 
-	var note []evidence.Reason
-	if !v.Allowed && !v.Waits && call.Ask.Denied != nil {
-		more, recorded := call.Ask.Denied(v)
-		if !recorded {
-			return v, nil
-		}
-		if more != nil {
-			note = append(note, *more)
-		}
+	note, recorded := call.noted(v)
+	if !recorded {
+		return v, nil
 	}
 	record, err := g.record(call, &v, now)
 	if err != nil {
@@ -47,6 +41,8 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	sealed, err := g.write(ctx, record, &v)
 	g.took(ctx, "record", call, begin)
 	switch {
+	case errors.Is(err, ErrSpent) && v.without != nil:
+		return g.deny(ctx, call, *v.without)
 	case errors.Is(err, ErrSpent), errors.Is(err, ErrUntold):
 		return g.spent(ctx, call, v, err)
 	case err == nil:
@@ -62,6 +58,19 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
 	return v, nil
+}
+
+// noted returns what the record of a denial says of the denials before it, and whether the
+// denial is recorded at all.
+func (c *Call) noted(v Verdict) (note []evidence.Reason, recorded bool) {
+	if v.Allowed || v.Waits || c.Ask.Denied == nil {
+		return nil, true
+	}
+	more, recorded := c.Ask.Denied(v)
+	if more != nil {
+		note = append(note, *more)
+	}
+	return note, recorded
 }
 
 // decide answers a call without recording it: by what an operator stopped, by what could not
@@ -80,7 +89,7 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	case len(refused) > 0:
 		v.Reasons = refused
 	case len(call.Presented) == 0:
-		v = g.unpresented(call, now)
+		v = g.given(ctx, call, g.unpresented(call, now), now)
 	default:
 		if v = g.underEach(ctx, call, now); v.stop != nil {
 			return v

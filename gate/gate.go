@@ -182,6 +182,9 @@ type Ask struct {
 	// anyone who presents held, or, with the zero Held, to the caller. nil where
 	// the call names none.
 	Owns func(held Held) bool
+	// Given returns what an operator gave the caller for calls that present nothing. It is
+	// asked where such a call is denied otherwise, in every mode but Observe.
+	Given func(ctx context.Context) ([]Held, error)
 	// Last is asked when everything else allows the call, before a proof is used
 	// up; a reason denies it.
 	Last func() *evidence.Reason
@@ -334,6 +337,9 @@ type Verdict struct {
 	call *Call         // whose answer it is; nil for none
 	gap  bool          // the call continued without a record, and is counted as such
 	take []Reservation // from budgets
+
+	// without is the denial that stands if the budget of what an operator gave is used up.
+	without *Verdict
 
 	admitted bool  // Call.Admit was asked
 	stop     error // what it said

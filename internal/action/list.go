@@ -18,6 +18,7 @@ var (
 	CapabilityStatus    = listed(Request, "capability.status")
 	CapabilityUse       = listed(Request, "capability.use")
 	CapabilityOnce      = listed(Request, "capability.once") // for one call that a person approved
+	OperatorGrant       = listed(Request, "operator.grant")  // to a caller whose call was denied
 	BudgetReserve       = listed(Request, "budget.reserve")
 )
 

@@ -93,7 +93,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		Network: Network(client, strangers),
 		Answers: gateway.Answers{
 			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.Admin.Mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
-			ByPolicy: i.byPolicy, Pseudonym: i.Issuer.Pseudonym, Redact: Redaction(i.Config.Evidence.Arguments),
+			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Pseudonym: i.Issuer.Pseudonym, Redact: Redaction(i.Config.Evidence.Arguments),
 			Receipt: i.Admin.Receipt,
 		},
 		Limits: LimitsOf(i.Config, i.queue), Pages: w.pages, Now: a.Now, Log: a.Log,

@@ -10,6 +10,8 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
@@ -63,6 +65,26 @@ func (f *force) callerNames() []string {
 		names = append(names, c.Agent)
 	}
 	return names
+}
+
+// Holders implements [api.Callers].
+func (f *force) Holders(caller string) []string {
+	var holders []string
+	for _, c := range f.Now.Load().config.Identity.Callers {
+		if c.Agent == caller {
+			holders = append(holders, holderID(c))
+		}
+	}
+	return holders
+}
+
+// Bounds implements [api.Callers].
+func (f *force) Bounds(caller, agent string, attempt powerbox.Attempt, at time.Time) []evidence.Reason {
+	now := f.Now.Load()
+	if len(now.config.Scopes) == 0 {
+		return nil
+	}
+	return gate.OnScope(attempt, now.scope(caller, agent), now.caps[agent], at)
 }
 
 // keys are the issuing keys of an agent, nil for one that there is not.

@@ -46,6 +46,9 @@ type Capability struct {
 	// Approval is the id of the question that a person answered, "" for none.
 	Approval string
 	Subject  Subject
+	// Given names the operator who gave it to a caller whose call was denied. Only a call
+	// that presents nothing uses it.
+	Given Given `json:",omitzero"`
 	// Card is the digest of the agent's card with which in view it was issued, ""
 	// where the agent has none (CARD-13).
 	Card         string

@@ -30,7 +30,7 @@ func (i *Issuer) List(ctx context.Context, agentID string, caller identity.Calle
 	})
 	// What a person gave for one call is the gateway's that held it: no other party presents
 	// it, or learns its id (ATK-58).
-	return slices.DeleteFunc(held, func(c Capability) bool { return c.Once || i.Dead(c) }), err
+	return slices.DeleteFunc(held, func(c Capability) bool { return c.Once || c.given() || i.Dead(c) }), err
 }
 
 // Capability returns what a reference stands for, to every caller; whether it may
@@ -48,7 +48,7 @@ func (i *Issuer) Capability(ctx context.Context, id string) (Capability, error) 
 // usable refuses a capability that cannot be used now, by this caller.
 func (i *Issuer) usable(c Capability, agentID string, caller identity.Caller) *Refusal {
 	switch now := i.config.Now(); {
-	case c.ID == "", caller.Holder.ID == "", c.Agent != agentID, c.Holder != caller.Holder.ID:
+	case c.ID == "", c.given(), caller.Holder.ID == "", c.Agent != agentID, c.Holder != caller.Holder.ID:
 		// The same words for a missing capability, another agent's and another
 		// holder's, and before all others: an id must not tell whether it exists,
 		// and a capability without a holder is held by no party.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -45,6 +46,14 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	c.Scope = g.config.scopeAt(x.ID)
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
+	}
+	if g.config.Given != nil {
+		c.Ask.Given = func(ctx context.Context) ([]gate.Held, error) {
+			if !tried.isNamed {
+				return nil, nil
+			}
+			return g.config.Given(ctx, x.ID, x.caller, tried.mapped.Operation)
+		}
 	}
 	if wrong != nil {
 		c.Refused = []evidence.Reason{wrongly(wrong)}

@@ -244,6 +244,9 @@ type Answers struct {
 	// ByPolicy returns what policy allows a caller at an agent without a
 	// capability; nil where that cannot be asked.
 	ByPolicy func(ctx context.Context, agent string, caller identity.Caller) (powerbox.Authority, error)
+	// Given returns what operators gave a caller for calls of an operation that present
+	// nothing; nil where nothing is given.
+	Given func(ctx context.Context, agent string, caller identity.Caller, operation powerbox.Operation) ([]gate.Held, error)
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte

@@ -50,6 +50,8 @@ type Admin struct {
 	// Can says why a possible call of a configured caller at an agent is denied without a
 	// capability, in the words of a call. None means that it is allowed.
 	Can func(origin, agent string, attempt powerbox.Attempt) (denied []evidence.Reason)
+	// Callers knows the configured callers; nil where none can be.
+	Callers Callers
 	// Policies reads policies that are not in force, by the names of their files.
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// PolicyFiles returns the texts of the policies that are in force, by name.

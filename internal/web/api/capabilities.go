@@ -35,6 +35,14 @@ type CapabilityStatus struct {
 	Revoked      bool            `json:"revoked"`
 	Frozen       bool            `json:"frozen,omitempty"`
 	Expired      bool            `json:"expired"`
+	Uses         int             `json:"uses,omitempty"`  // how often it can be used in all; 0 for no bound
+	Given        *GivenBy        `json:"given,omitempty"` // where an operator gave it after a denial
+}
+
+// GivenBy is the operator who gave a capability, and the denied call after which.
+type GivenBy struct {
+	By     string `json:"by"`
+	Record string `json:"record"`
 }
 
 func (a *Admin) capability(r *http.Request) (any, error) {
@@ -112,7 +120,10 @@ func (a *Admin) status(c issuer.Capability) CapabilityStatus {
 		Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Operations: c.Operations(),
 		Authority: c.Authority.JSON().AppendJSON(nil), RevocationID: c.RevocationID, Created: c.Created, Expires: c.Expires,
 		Legacy: c.Legacy, Revoked: a.Issuer.Dead(c), Expired: !c.Expires.After(a.Now()),
-		Frozen: a.Issuer.Stopped(c),
+		Frozen: a.Issuer.Stopped(c), Uses: c.Budgets.Uses,
+	}
+	if (c.Given != issuer.Given{}) {
+		s.Given = &GivenBy{c.Given.By, c.Given.Record}
 	}
 	for _, h := range c.Handles {
 		s.Resources = append(s.Resources, h.Resource)

@@ -374,7 +374,7 @@ func (g *Gateways) capability(r *http.Request, of issuer.Gateway, body []byte) (
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
-	c, err := g.Issuer.OnRecord(r.Context(), q.ID)
+	c, err := g.Issuer.Presentable(r.Context(), q.ID)
 	if err != nil || c.ID == "" || c.Agent != of.Agent {
 		return link.Capability{}, err
 	}

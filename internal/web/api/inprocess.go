@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
@@ -18,17 +20,36 @@ type References struct{ Issuer *issuer.Issuer }
 // Resolve implements [gate.Resolver]. An unknown id, and one of another agent
 // or holder, get one answer.
 func (r References) Resolve(ctx context.Context, call *gate.Call, p gate.Presented, _ time.Time) (gate.Held, error) {
-	c, err := r.Issuer.OnRecord(ctx, p.Reference)
+	c, err := r.Issuer.Presentable(ctx, p.Reference)
 	if err != nil {
 		return gate.Held{}, err
 	}
 	if c.ID == "" || c.Agent != call.Target.ID || c.Holder != call.Caller.Holder || call.Caller.Holder == "" {
 		return gate.Held{}, link.Unknown()
 	}
+	return r.held(c), nil
+}
+
+func (r References) held(c issuer.Capability) gate.Held {
 	return gate.Held{
 		Capability: c.ID, OnRecord: c.ID, Root: c.Root, Principal: r.Issuer.Pseudonym(c.Agent, c.Principal), Holder: c.Holder,
 		Authority: c.Authority, Links: c.Lineage(), Legacy: c.Legacy, Digest: c.Digest,
-	}, nil
+	}
+}
+
+// Given returns what operators gave a caller for calls of an operation that present nothing.
+func (r References) Given(ctx context.Context, agent string, caller identity.Caller, operation powerbox.Operation) ([]gate.Held, error) {
+	all, err := r.Issuer.GivenTo(ctx, agent, caller, operation)
+	out := make([]gate.Held, 0, len(all))
+	for _, c := range all {
+		held := r.held(c)
+		if held.Accounts, err = c.Accounts(); err != nil {
+			return nil, err
+		}
+		held.Issued, held.Links = c.Issued(), append(held.Links, c.Links()...)
+		out = append(out, held)
+	}
+	return out, err
 }
 
 // Recorder writes the gate's records into the issuer's store.

@@ -43,6 +43,8 @@ type LiveRecord struct {
 	Decision  evidence.Decision `json:"decision"`
 	Waits     bool              `json:"waits,omitempty"`  // for a person
 	Reason    string            `json:"reason,omitempty"` // code of the first
+	// Grantable says that a grant can follow the denial.
+	Grantable bool `json:"grantable,omitempty"`
 }
 
 // Live follows the log for those who watch it. Its methods can be called by many
@@ -220,7 +222,7 @@ func (s *liveStream) append(text []byte, r evidence.Record) []byte {
 func liveRecord(r evidence.Record) LiveRecord {
 	l := LiveRecord{
 		ID: r.ID, Time: r.Time.UTC(), Agent: r.AgentID, Requester: r.Details.Requester, Subject: audit.WhatOf(r), Action: r.ActionType,
-		Decision: r.Decision, Waits: audit.Waits(r.Decision, r.Details.Reasons),
+		Decision: r.Decision, Waits: audit.Waits(r.Decision, r.Details.Reasons), Grantable: Givable(r) == "",
 	}
 	if len(r.Details.Reasons) > 0 {
 		l.Reason = r.Details.Reasons[0].Code

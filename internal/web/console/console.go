@@ -10,7 +10,6 @@ import (
 	"html/template"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -197,73 +196,27 @@ func New(c Config) (*Console, error) {
 	guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.refuse(w, r, agentauth.Errorf(agentauth.CodeUnauthorized, "this came from another site; open the page itself"))
 	}))
-	k.handler = guard.Handler(k.routes())
+	routes, err := k.routes()
+	if err != nil {
+		return nil, err
+	}
+	k.handler = guard.Handler(routes)
 	return k, nil
 }
 
 // Paths are the paths of the console.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
-	}
-}
-
-// table are the pages, and what is posted to them.
-func (k *Console) table() map[string]func(*visit) error {
-	return map[string]func(*visit) error{
-		"GET /{$}":                                 k.begin,
-		"GET /approve":                             k.home,
-		"POST /approve":                            k.byCode,
-		"GET /approve/events":                      k.events,
-		"GET /approve/{id}":                        k.question,
-		"POST /approve/{id}":                       k.answer,
-		"POST /approve/{id}/challenge":             k.answerChallenge,
-		"POST /approve/{id}/revoke":                k.takeBack,
-		"GET /approved":                            k.approved,
-		"GET /login":                               k.login,
-		"POST /login":                              k.limited(finishing, k.loginByName),
-		"GET /login/provider":                      k.limited(beginning, k.loginAtProvider),
-		"GET /login/callback":                      k.limited(finishing, k.loginCallback),
-		"POST /login/passkey/challenge":            k.limited(beginning, k.loginChallenge),
-		"POST /login/passkey":                      k.limited(finishing, k.loginByPasskey),
-		"POST /logout":                             k.logout,
-		"GET /passkeys":                            k.ownPasskeys,
-		"POST /passkeys/challenge":                 k.newPasskeyChallenge,
-		"POST /passkeys":                           k.newPasskey,
-		"POST /passkeys/confirm/challenge":         k.confirmChallenge,
-		"POST /passkeys/remove":                    k.removePasskey,
-		"POST /passkeys/remove/challenge":          k.removeChallenge,
-		"GET /first":                               k.first,
-		"POST /first":                              k.limited(finishing, k.beFirst),
-		"GET /hosts":                               k.hosts,
-		"GET /hosts/{host}/revoke":                 k.previewHost,
-		"POST /hosts/{host}/revoke":                k.revokeHost,
-		"POST /hosts/{host}/unlink":                k.unlinkHost,
-		"GET /hosts/{host}/link":                   k.toLink,
-		"POST /hosts/{host}/link":                  k.linkHost,
-		"POST /hosts/{host}/link/challenge":        k.linkChallenge,
-		"GET /host-agents/{agent}/revoke":          k.previewAgent,
-		"POST /host-agents/{agent}/revoke":         k.revokeAgent,
-		"POST /host-agents/{agent}/forget":         k.forgetAgent,
-		"GET /host-agents/{agent}/grants":          k.toGrant,
-		"POST /host-agents/{agent}/grants":         k.addGrant,
-		"POST /host-agents/{agent}/challenge":      k.grantChallenge,
-		"POST /host-agents/{agent}/grants/{grant}": k.revokeGrant,
-		"GET /activity":                            k.activity,
-		"GET /people":                              k.people,
-		"POST /people":                             k.setPerson,
-		"GET /registry":                            k.registry,
-		"GET /registry/{id}":                       k.listing,
-		"POST /registry/{id}/accept":               k.acceptCard,
-		"GET /map":                                 k.delegations,
-		"GET /console/{file}":                      k.asset,
-		"GET /language":                            k.setLanguage,
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "/people/", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
 	}
 }
 
 // Pages are the paths that the console answers to GET, with those for operators.
 func Pages() (out []string) {
-	patterns := slices.Collect(maps.Keys((&Console{}).table()))
+	var patterns []string
+	for _, room := range (&Console{}).rooms() {
+		patterns = append(patterns, room.pattern)
+	}
 	for _, route := range (&operations.Pages{}).Routes() {
 		patterns = append(patterns, route.Pattern)
 	}
@@ -274,21 +227,6 @@ func Pages() (out []string) {
 	}
 	slices.Sort(out)
 	return out
-}
-
-func (k *Console) routes() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, serve := range k.table() {
-		if k.config.Directory == nil && isDirectory(pattern) {
-			continue
-		}
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, serve) })
-	}
-	k.operatorPages(mux)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		k.refuse(w, r, agentauth.Errorf(agentauth.CodeNotFound, "there is no such page"))
-	})
-	return mux
 }
 
 // isDirectory reports whether a pattern is that of a page about agents and cards.

@@ -11,7 +11,6 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
-	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
@@ -144,7 +143,7 @@ type agentPage struct {
 	Current     string // digest of the card that a protected agent has now
 	Stopped     []registry.Stopped
 	Operator    bool
-	Fresh       bool
+	Signs       bool
 }
 
 func (k *Console) listing(v *visit) error {
@@ -161,7 +160,7 @@ func (k *Console) listing(v *visit) error {
 	r, explicit := card.Range()
 	page := agentPage{
 		Entry: e, Range: r.String(), Explicit: explicit, Required: card.RequiredExtensions(), Schemes: card.SecuritySchemes(), Problems: agentcard.Errors(card.Problems()),
-		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: viewer.Operator, Fresh: k.fresh(v),
+		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: viewer.Operator, Signs: k.passkeys != nil,
 	}
 	for _, d := range card.Declared() {
 		if d.Tier != agentcard.Implicit && (d.Supported || len(d.Pointers) > 0 || d.Tier == agentcard.Declared) {
@@ -181,19 +180,12 @@ func (k *Console) listing(v *visit) error {
 
 // acceptCard takes the waiting card in place of the agreed one (ATK-53). Of a protected
 // agent it lets the capabilities continue that stopped since its card widened (CARD-13).
-// It is for administrators who have just logged in.
 func (k *Console) acceptCard(v *visit) error {
-	who, err := k.person(v)
+	who, err := k.operating(v)
 	if err != nil {
 		return err
 	}
 	id := v.r.PathValue("id")
-	switch {
-	case !k.config.Directory.Viewer(who).Operator:
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "cards are accepted by an administrator")
-	case !k.fresh(v):
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then accept", lasting(lang.English, k.config.Fresh))
-	}
 	if v.r.PostFormValue("grants") != "" {
 		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
 	} else {

@@ -28,21 +28,6 @@ func (k *Console) operator(who provider.Person) bool {
 	return k.config.Directory != nil && k.config.Directory.Viewer(who).Operator
 }
 
-// operatorPages adds the pages for operators.
-func (k *Console) operatorPages(mux *http.ServeMux) {
-	if k.config.Operations == nil {
-		return
-	}
-	for _, route := range k.config.Operations.Routes() {
-		page := func(v *visit) error { return k.operate(v, route) }
-		if route.Effect != operations.Reads {
-			page = func(v *visit) error { return k.change(v, route) }
-			mux.HandleFunc(route.Pattern+"/challenge", func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, k.changeChallenge) })
-		}
-		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, page) })
-	}
-}
-
 // operate answers with a page for operators.
 func (k *Console) operate(v *visit, route operations.Route) error {
 	who, err := k.operating(v)
@@ -78,8 +63,8 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 
 // change makes a change that the person's passkey has signed: the form, and nothing else.
 // At a host that can have no passkeys, a fresh login has to do for what takes something away.
-func (k *Console) change(v *visit, route operations.Route) error {
-	who, err := k.operating(v)
+func (k *Console) change(v *visit, to room) error {
+	who, err := to.may(v)
 	if err != nil {
 		return err
 	}
@@ -89,7 +74,7 @@ func (k *Console) change(v *visit, route operations.Route) error {
 		return err
 	case k.passkeys != nil:
 		_, err = k.signed(v, who, "change", form)
-	case route.Effect == operations.Gives:
+	case to.effect == operations.Gives:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "this gives authority back and takes a passkey, which browsers do not make at a numeric address; open the console by a host name, or use the command line")
 	case !k.fresh(v):
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(lang.English, k.config.Fresh))
@@ -97,11 +82,11 @@ func (k *Console) change(v *visit, route operations.Route) error {
 	if err != nil {
 		return err
 	}
-	return k.operate(v, route)
+	return to.serve(v)
 }
 
-func (k *Console) changeChallenge(v *visit) error {
-	who, err := k.operating(v)
+func (k *Console) changeChallenge(v *visit, to room) error {
+	who, err := to.may(v)
 	if err != nil {
 		return err
 	}

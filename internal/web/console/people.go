@@ -1,6 +1,8 @@
 package console
 
 import (
+	"path"
+
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -10,6 +12,7 @@ type peoplePage struct {
 	People []provider.Known
 	Me     string
 	Fresh  bool
+	Signs  bool
 }
 
 // administering returns the visitor of a page that is for administrators alone.
@@ -31,19 +34,17 @@ func (k *Console) people(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "people", peoplePage{all, who.Principal, who.Fresh})
+	return k.show(v, "people", peoplePage{all, who.Principal, who.Fresh, k.passkeys != nil})
 }
 
-// setPerson freezes, removes or lets back someone.
+// setPerson freezes, removes or lets back someone, as the path says.
 func (k *Console) setPerson(v *visit) error {
 	who, err := k.administering(v)
 	if err != nil {
 		return err
 	}
-	state, ok := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed}[v.r.PostFormValue("do")]
-	if !ok {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "want one of freeze, thaw and remove")
-	}
+	who.Fresh = true // a passkey signed the change, or the login is fresh
+	state := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed}[path.Base(v.r.URL.Path)]
 	if err := k.config.People.SetPersonAs(v.r.Context(), who, v.r.PostFormValue("person"), state, v.r.PostFormValue("reason")); err != nil {
 		return err
 	}

@@ -137,10 +137,11 @@ type row struct {
 	Reason  string // code of the first
 	More    int    // further reasons
 	Outcome bool   // it tells the outcome of a decision
+	Give    bool   // a grant can follow it
 }
 
 func rowOf(l *lang.Language, r evidence.Record) row {
-	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != ""}
+	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != "", Give: api.Givable(r) == ""}
 	out.Said, out.Class = said(l, r)
 	if n := len(r.Details.Reasons); n > 0 {
 		out.Reason, out.More = r.Details.Reasons[0].Code, n-1

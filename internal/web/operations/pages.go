@@ -2,10 +2,12 @@ package operations
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/missing"
@@ -88,10 +90,25 @@ type Effect int
 // The effects. At a host that can have no passkeys, a fresh login is enough to take
 // something away; nothing is given there. An agent may drive the browser of an operator.
 const (
-	Reads Effect = iota
+	Reads Effect = iota // for GET alone: a POST says its effect
+	Asks                // a POST that changes nothing, and has what no address may have
 	TakesAway
 	Gives
+	// Ruled is for posts of people about what is their own, such as answers and logins.
+	// Each has a rule of its own; the console names it.
+	Ruled
 )
+
+// Changes reports whether a passkey, or else a fresh login, is asked for.
+func (e Effect) Changes() bool { return e == TakesAway || e == Gives }
+
+// Check refuses a route whose effect is not that of its method.
+func (e Effect) Check(pattern string) error {
+	if get := strings.HasPrefix(pattern, http.MethodGet+" "); get != (e == Reads) {
+		return fmt.Errorf("operations: route %q has the effect %d; a GET reads, and any other method says what it does", pattern, e)
+	}
+	return nil
+}
 
 // Link is an entry of the menu.
 type Link struct{ Path, Text string }
@@ -120,9 +137,9 @@ func (p *Pages) Routes() []Route {
 	return append([]Route{
 		{Pattern: "GET " + Path, Serve: p.home},
 		{Pattern: "GET " + Path + "/try", Serve: p.tryForm},
-		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk},
+		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk, Effect: Asks},
 		{Pattern: "GET " + Path + "/policy", Serve: p.policy},
-		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry},
+		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry, Effect: Asks},
 		{Pattern: "GET " + Path + "/advisor", Serve: p.advisor},
 		{Pattern: "GET " + Path + "/settings", Serve: p.settings},
 		{Pattern: "GET " + livePath, Serve: p.live},
@@ -141,7 +158,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
 		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Effect: TakesAway},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
-	}, p.evidenceRoutes()...)
+	}, append(p.evidenceRoutes(), p.giveRoutes()...)...)
 }
 
 // Visit begins a visit.

@@ -120,6 +120,9 @@ func nextOf(l *lang.Language, r evidence.Record) []Link {
 		}
 		out = append(out, Link{Path + "/try?" + try.Encode(), l.T("Try this call")})
 	}
+	if api.Givable(r) == "" {
+		out = append([]Link{{givePath + "/" + url.PathEscape(r.ID), "Grant exactly this"}}, out...)
+	}
 	if r.Details.Capability != "" {
 		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), l.T("Revoke its capability")})
 	}

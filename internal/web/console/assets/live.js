@@ -47,7 +47,14 @@
     row.querySelector(".a").textContent = visible(r.agent);
     row.querySelector(".o").textContent = visible(r.subject);
     if (r.reason) row.querySelector(".w").appendChild(document.createElement("code")).textContent = visible(r.reason);
-    const link = row.querySelector("a");
+    if (r.grantable) {
+      const give = row.querySelector(".w").appendChild(document.createElement("a"));
+      give.href = "/admin/give/" + encodeURIComponent(r.id);
+      give.className = "give";
+      give.textContent = "Grant";
+      give.before(" ");
+    }
+    const link = row.querySelector(".i a");
     link.href = "/admin/evidence/" + encodeURIComponent(r.id);
     link.title = r.id;
     link.textContent = r.id.slice(0, 6) + "\u2026" + r.id.slice(-4);
