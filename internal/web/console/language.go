@@ -50,7 +50,7 @@ func (k *Console) templates() (map[string]*template.Template, error) {
 // functions are those that the templates of this package use.
 func (k *Console) functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
-		"b64": base64.RawURLEncoding.EncodeToString, "visible": visible, "words": words, "languages": lang.All,
+		"b64": base64.RawURLEncoding.EncodeToString, "visible": visible, "words": words, "languages": lang.All, "list": func(all ...any) []any { return all },
 		"did":      func(a provider.Action) string { return k.did(l, a) },
 		"passkeys": func(n int) string { return l.N(n, "%s passkey", "%s passkeys") },
 		"hosts":    func(n int) string { return l.N(n, "%s host", "%s hosts") },
