@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +28,11 @@ type measured struct {
 	p50, p95, first time.Duration
 	cpu             time.Duration // of the server, for one request
 	bytes           int
+	failed          int // requests that the server did not answer in time
 }
+
+// errLate is the error of a page that the server does not answer in time.
+var errLate = errors.New("the server did not answer in time")
 
 // result is what a run has found.
 type result struct {
@@ -55,6 +60,9 @@ func (t *town) get(ctx context.Context, path string) ([]byte, error) {
 		_, err = io.ReadFull(res.Body, body)
 	} else {
 		body, err = io.ReadAll(res.Body)
+	}
+	if err == nil && res.StatusCode == http.StatusServiceUnavailable {
+		err = errLate
 	}
 	if err == nil && res.StatusCode != http.StatusOK {
 		err = fmt.Errorf("GET %s: HTTP %d\n%s", path, res.StatusCode, body[:min(len(body), 2000)])
@@ -199,6 +207,10 @@ func (t *town) repeat(ctx context.Context, p page, times int) (measured, error) 
 	for begin := time.Now(); len(took) < times && time.Since(begin) < slow; {
 		start := time.Now()
 		body, err := t.get(ctx, p.path)
+		if errors.Is(err, errLate) {
+			m.failed++
+			err = nil
+		}
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", p.name, err)
 		}

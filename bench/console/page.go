@@ -23,6 +23,9 @@ func (m measured) row() string {
 	if m.p95 > goal {
 		met = "**missed**"
 	}
+	if m.failed > 0 {
+		met = fmt.Sprintf("**%d not answered in time**", m.failed)
+	}
 	return fmt.Sprintf("| %s | %.1f | %.1f | %.1f | %.1f | %d | %s |", m.name, ms(m.first), ms(m.p50), ms(m.p95), ms(m.cpu), m.bytes>>10, met)
 }
 

@@ -97,8 +97,11 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	case look.Card != nil:
 		status.Health = api.AgentHealth{State: "answers", Since: &look.At}
 	}
-	card, err := agentcard.Parse(look.Card)
-	if look.Card == nil || err != nil {
+	if look.Card == nil {
+		return
+	}
+	card, err := i.cards.Parse(look.Card)
+	if err != nil {
 		return
 	}
 	if e, err := config.Enforced(i.current(), status.ID, card); err == nil {
