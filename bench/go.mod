@@ -15,6 +15,7 @@ require (
 	github.com/ipfs/go-cid v0.5.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
+	github.com/oklog/ulid/v2 v2.1.2
 	github.com/open-policy-agent/opa v1.22.0
 	github.com/powerbox-project/powerbox v0.0.0-00010101000000-000000000000
 	github.com/superfly/macaroon v0.3.0
@@ -29,6 +30,8 @@ require (
 exclude google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013
 
 require (
+	filippo.io/age v1.3.2 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	filippo.io/mldsa v1.0.0 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/alecthomas/participle/v2 v2.0.0 // indirect
@@ -65,7 +68,6 @@ require (
 	github.com/multiformats/go-varint v0.0.7 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/oasisprotocol/curve25519-voi v0.0.0-20230904125328-1f23a7beb09a // indirect
-	github.com/oklog/ulid/v2 v2.1.2 // indirect
 	github.com/pires/go-proxyproto v0.15.0 // indirect
 	github.com/polydawn/refmt v0.89.0 // indirect
 	github.com/pressly/goose/v3 v3.28.0 // indirect

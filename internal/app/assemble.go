@@ -82,6 +82,7 @@ type Instance struct {
 	telemetry *telemetry.Telemetry
 	scores    *api.Scores
 	agreed    *registry.Agreed
+	cards     registry.CardReader // that the pages read
 	// invitation is the message to the first administrator, "" where there is one.
 	invitation string
 	unused     bool          // nothing had been recorded when it was opened

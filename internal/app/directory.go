@@ -35,7 +35,7 @@ func (i *Instance) directory(a Assembly, administrator func(string) bool) (*cons
 		},
 		Enforcement: i.enforcement,
 		Drift: func(ctx context.Context, id string) (out []console.Drift, err error) {
-			seen, err := i.scores.Drifts(ctx, id)
+			seen, err := i.drifts(ctx, id)
 			for _, d := range seen {
 				out = append(out, console.Drift(d))
 			}
@@ -97,8 +97,11 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	case look.Card != nil:
 		status.Health = api.AgentHealth{State: "answers", Since: &look.At}
 	}
-	card, err := agentcard.Parse(look.Card)
-	if look.Card == nil || err != nil {
+	if look.Card == nil {
+		return
+	}
+	card, err := i.cards.Parse(look.Card)
+	if err != nil {
 		return
 	}
 	if e, err := config.Enforced(i.current(), status.ID, card); err == nil {
@@ -109,9 +112,15 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	}
 }
 
+// drifts are the behaviour of an agent that its card does not declare.
+func (i *Instance) drifts(ctx context.Context, agent string) ([]api.Drift, error) {
+	seen, _, err := i.scores.Drifts(ctx, agent)
+	return seen, err
+}
+
 // delegations are the hand-overs that configuration and cards allow, and the recorded
 // attempts.
-func (i *Instance) delegations(ctx context.Context, without [2]string) (*gate.Graph, []api.Pair, error) {
+func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gate.Graph, api.Tried, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
 	for _, agent := range i.current().Agents {
@@ -123,7 +132,7 @@ func (i *Instance) delegations(ctx context.Context, without [2]string) (*gate.Gr
 		}
 		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else the configured skills
 			if skills, err = handoff.SkillIDs(raw); err != nil {
-				return nil, nil, err
+				return nil, api.Tried{}, err
 			}
 		}
 		for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
@@ -132,29 +141,29 @@ func (i *Instance) delegations(ctx context.Context, without [2]string) (*gate.Gr
 			}
 		}
 		if err := a.Carries(skills); err != nil {
-			return nil, nil, err
+			return nil, api.Tried{}, err
 		}
 		d.Agents[agent.ID] = a
 	}
 	for from, scopes := range i.Force.Now.Load().config.Scopes {
 		for to, operations := range scopes {
-			if without == [2]string{from, to} {
+			if q.Without == [2]string{from, to} {
 				continue
 			}
 			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {
-				return nil, nil, err
+				return nil, api.Tried{}, err
 			}
 		}
 	}
 	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
-	tried, err := i.scores.Pairs(ctx)
+	tried, err := i.scores.Pairs(ctx, q.Until)
 	if err != nil {
-		return nil, nil, err
+		return nil, tried, err
 	}
-	served := slices.DeleteFunc(tried, func(t api.Pair) bool { return d.Agents[t.To] == nil || without == [2]string{t.From, t.To} })
-	wires(d, served)
+	tried.Pairs = slices.DeleteFunc(tried.Pairs, func(t api.Pair) bool { return d.Agents[t.To] == nil || q.Without == [2]string{t.From, t.To} })
+	wires(d, tried.Pairs)
 	g, err := d.Graph()
-	return g, served, err
+	return g, tried, err
 }
 
 // wires adds the hand-overs between agents: along every scope the existing operations

@@ -106,6 +106,7 @@ type victims struct {
 	Kind   string   `json:"kind"`
 	Dies   []victim `json:"dies"`
 	Count  int      `json:"count"`
+	More   bool     `json:"more,omitempty"` // there are more: not all were counted
 }
 
 func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[string]any, output string) error {
@@ -117,7 +118,11 @@ func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[stri
 	if output == "json" {
 		return p.PrintJSON(v)
 	}
-	fmt.Fprintf(p.Stdout, "%s: %d on record would end", v.Target, v.Count)
+	least := ""
+	if v.More {
+		least = "at least "
+	}
+	fmt.Fprintf(p.Stdout, "%s: %s%d on record would end", v.Target, least, v.Count)
 	if v.Count > len(v.Dies) {
 		fmt.Fprintf(p.Stdout, ", of which %d are listed", len(v.Dies))
 	}

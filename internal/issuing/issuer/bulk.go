@@ -232,31 +232,88 @@ func (i *Issuer) RevokeAsOperator(ctx context.Context, operator string, t Target
 	return i.commitRevocation(ctx, record, r)
 }
 
+// Dying is what a revocation would end now.
+type Dying struct {
+	Revocation   Revocation
+	Capabilities []Capability // a parent before its children, as many as were asked for
+	Count        int          // of all, or of those that were looked at
+	More         bool         // not all were looked at
+}
+
+// dyingScan is how many capabilities [Issuer.Victims] looks at. It bounds its time and memory.
+const dyingScan = 20_000
+
 // Victims returns the capabilities on record that [Issuer.RevokeAsOperator]
-// would end now, by the same rule that enforces it, and up to how many of them;
-// count is of all. Links that holders derived offline are not on record.
-func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (dying []Capability, count int, r Revocation, err error) {
-	if r, _, err = i.planned(ctx, "", t); err != nil {
-		return nil, 0, r, err
+// would end now, by the same rule that enforces it, and up to limit of them.
+// Links that holders derived offline are not on record.
+func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (Dying, error) {
+	r, _, err := i.planned(ctx, "", t)
+	if err != nil {
+		return Dying{Revocation: r}, err
 	}
 	now := i.revoked.Load()
 	then := i.after(now, r)
+	var out Dying
 	err = i.config.Store.View(ctx, func(rd Reader) error {
-		dying, count = nil, 0
-		for c, err := range rd.Live(i.config.Now()) {
+		out = Dying{Revocation: r}
+		q, err := i.reach(rd, r)
+		if err != nil {
+			return err
+		}
+		q.After, q.Limit = i.config.Now(), dyingScan+1
+		looked := 0
+		for c, err := range rd.Trees(q) {
 			if err != nil {
 				return err
+			}
+			if looked++; looked > dyingScan {
+				out.More = true
+				break
 			}
 			if i.dead(now, c) || !i.dead(then, c) {
 				continue
 			}
-			if count++; len(dying) < limit {
-				dying = append(dying, c)
+			if out.Count++; len(out.Capabilities) < limit {
+				out.Capabilities = append(out.Capabilities, c)
 			}
 		}
 		return nil
 	})
-	return dying, count, r, err
+	return out, err
+}
+
+// reach selects every capability that a revocation can end, and few others. One that was
+// given for a single call can come through holders and links that no other capability names.
+func (i *Issuer) reach(rd Reader, r Revocation) (q TreeQuery, err error) {
+	if r.Kind == KindRevoke {
+		q = TreeQuery{IDs: []string{r.Target}, Once: true}
+		for agent := range i.all() {
+			if namesPartOf(r.Target, agent) {
+				q.Agents = append(q.Agents, agent)
+			}
+		}
+		return q, nil
+	}
+	switch b := parseBulk(r.Target); b.of {
+	case gate.BulkIssuer:
+		q.Agents = []string{b.name}
+	case gate.BulkPrincipal:
+		q.Principals = []string{b.name}
+	case gate.BulkHolder, gate.BulkDelegator:
+		q.Holders, q.Once = []string{b.name}, true
+	default: // of every holder with a configured name
+		if q.Holders, err = rd.Holders(); err != nil {
+			return q, err
+		}
+		q.Once = true
+		q.Holders = slices.DeleteFunc(q.Holders, func(holder string) bool { return i.config.Origin(holder) != b.name })
+	}
+	return q, nil
+}
+
+// namesPartOf reports whether a target names what an agent issued for one task or with one card.
+func namesPartOf(target, agent string) bool {
+	return strings.HasPrefix(target, taskTarget(agent, "", "")) || strings.HasPrefix(target, "tenant-task:"+agent+"/") || strings.HasPrefix(target, cardTarget(agent, ""))
 }
 
 // ExtendedUntil returns until when remote gateways continue with reads without news,

@@ -40,9 +40,9 @@ func TestEXT15_Epochs(t *testing.T) {
 		}
 		// The event falls between root and child, as if they raced.
 		w.now = noon.Add(5 * time.Second)
-		dying, count, _, err := w.issuer.Victims(t.Context(), target, 1)
-		if want := num(c.root) + num(c.child); err != nil || count != want || len(dying) != min(want, 1) || w.issuer.RevocationSequence() != 0 {
-			t.Errorf("EXT-15 %s: %d would die, %v; want %d", name, count, err, want)
+		dying, err := w.issuer.Victims(t.Context(), target, 1)
+		if want := num(c.root) + num(c.child); err != nil || dying.Count != want || len(dying.Capabilities) != min(want, 1) || w.issuer.RevocationSequence() != 0 {
+			t.Errorf("EXT-15 %s: %d would die, %v; want %d", name, dying.Count, err, want)
 		}
 		if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", target); err != nil {
 			t.Fatal(err)

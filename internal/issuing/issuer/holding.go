@@ -100,24 +100,18 @@ func (i *Issuer) Held(ctx context.Context, caller identity.Caller, id string) (C
 // LiveOf returns what a holder can still use: the capabilities on record that were
 // issued to it, by its configured name or its holder id, and those that were
 // narrowed from them for others. Expired and revoked ones are left out, frozen
-// ones are not. At most 10,000 are returned.
+// ones are not. At most 10,000 are looked at.
 func (i *Issuer) LiveOf(ctx context.Context, holder string) ([]Capability, error) {
 	var out []Capability
-	its := map[string]bool{}
+	q := TreeQuery{After: i.config.Now(), Holders: []string{holder}, Requesters: []string{holder}, Limit: liveLimit}
 	err := i.config.Store.View(ctx, func(r Reader) error {
-		for c, err := range r.Live(i.config.Now()) {
+		out = nil
+		for c, err := range r.Trees(q) {
 			if err != nil {
 				return err
 			}
-			if c.Requester != holder && c.Holder != holder && !slices.ContainsFunc(c.Ancestors, func(id string) bool { return its[id] }) {
-				continue
-			}
-			its[c.ID] = true
-			if i.RevokedAny(c.Links()) {
-				continue
-			}
-			if out = append(out, c); len(out) == liveLimit {
-				return nil
+			if !i.RevokedAny(c.Links()) {
+				out = append(out, c)
 			}
 		}
 		return nil
@@ -137,9 +131,9 @@ const (
 // a colon is the configured name of a calling agent. next is what q.Before is for the next
 // page, "" after the last; a page can be empty and have a next one.
 func (i *Issuer) InForce(ctx context.Context, q LiveQuery) (page []Capability, next string, err error) {
-	limit, name := q.Limit, ""
+	limit := q.Limit
 	if q.Holder != "" && !strings.Contains(q.Holder, ":") {
-		name, q.Holder = q.Holder, ""
+		q.Requester, q.Holder = q.Holder, ""
 	}
 	q.After, q.Limit = i.config.Now(), min(livePage, limit+1)
 	err = i.config.Store.View(ctx, func(r Reader) error {
@@ -151,7 +145,7 @@ func (i *Issuer) InForce(ctx context.Context, q LiveQuery) (page []Capability, n
 				return err
 			}
 			for _, c := range found {
-				if name != "" && c.Requester != name || i.Dead(c) {
+				if i.Dead(c) {
 					continue
 				}
 				if len(page) == limit {
@@ -173,7 +167,7 @@ func (i *Issuer) InForce(ctx context.Context, q LiveQuery) (page []Capability, n
 	return page, next, err
 }
 
-// liveLimit bounds what LiveOf returns.
+// liveLimit bounds what LiveOf looks at.
 const liveLimit = 10000
 
 // OnRecord returns the capability of an id from memory, or from the store the

@@ -59,9 +59,11 @@ type Reader interface {
 	CapabilityByRevocation(id string) (Capability, error)
 	// HeldBy returns what a holder holds, newest first.
 	HeldBy(query HeldQuery) ([]Capability, error)
-	// Live returns the capabilities that expire after a moment, in the order in
-	// which they were issued: a parent comes before its children.
-	Live(after time.Time) iter.Seq2[Capability, error]
+	// Trees returns capabilities with all that descend from them, in the order in which
+	// they were issued: a parent comes before its children.
+	Trees(query TreeQuery) iter.Seq2[Capability, error]
+	// Holders returns every holder of a capability on record, once.
+	Holders() ([]string, error)
 	// LiveBefore returns some capabilities that match, the one that was issued last
 	// first. [ErrNotFound] means that there is no capability of the id in Before.
 	LiveBefore(query LiveQuery) ([]Capability, error)
@@ -188,12 +190,27 @@ type HeldQuery struct {
 	Limit     int       // of how many, 1 at least
 }
 
+// TreeQuery selects capabilities that expire after a moment: those that have one of the
+// values of one member, and all that descend from those.
+type TreeQuery struct {
+	After      time.Time
+	IDs        []string
+	Agents     []string
+	Holders    []string
+	Requesters []string
+	Principals []string
+	Once       bool // those that a person gave for one call
+	Limit      int  // required
+}
+
 // LiveQuery selects capabilities; empty members select everything.
 type LiveQuery struct {
 	Agent     string
 	Holder    string
+	Requester string // configured name of the holder
 	Principal string
 	Root      string    // those of one tree
+	Below     string    // id of a capability: those that descend from it
 	After     time.Time // those that expire after this
 	Before    string    // id of a capability: those that were issued before it
 	Limit     int       // of how many, 1 at least

@@ -71,7 +71,10 @@ type Config struct {
 }
 
 // Registry knows agents.
-type Registry struct{ config Config }
+type Registry struct {
+	config Config
+	cards  CardReader
+}
 
 // maxListings bounds how many agents an operator can register.
 const maxListings = 10000
@@ -81,7 +84,7 @@ func New(c Config) (*Registry, error) {
 	if err := missing.Fields("registry", c, "Store", "Protected", "Cards", "Record", "Level", "Asked", "Scores", "Now", "Log"); err != nil {
 		return nil, err
 	}
-	return &Registry{c}, nil
+	return &Registry{config: c}, nil
 }
 
 // Offer is what an operator registers: the URL of a card, or a card.
@@ -290,13 +293,13 @@ func known(err error) error {
 }
 
 func (r *Registry) entry(l Listing) (Entry, error) {
-	card, err := agentcard.Parse(l.Card)
+	card, err := r.cards.Parse(l.Card)
 	if err != nil {
 		return Entry{}, err
 	}
 	e, err := entryOf(l.ID, l.Card, card)
 	if l.Pending != nil {
-		other, wrong := agentcard.Parse(l.Pending)
+		other, wrong := r.cards.Parse(l.Pending)
 		if wrong != nil {
 			return Entry{}, wrong
 		}
@@ -371,7 +374,7 @@ func (r *Registry) protected(ctx context.Context, p Protected) (Entry, bool) {
 	if err != nil {
 		return Entry{}, false
 	}
-	card, err := agentcard.Parse(raw)
+	card, err := r.cards.Parse(raw)
 	if err != nil {
 		return Entry{}, false
 	}

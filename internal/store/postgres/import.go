@@ -21,7 +21,7 @@ type Tables func(ctx context.Context, take func(name, columns string, rows iter.
 var errNotEmpty = errors.New("postgres: the database is not empty")
 
 // booleans are the columns that another store has as numbers.
-var booleans = map[string]bool{"period.archived": true, "agent_key.newest": true, "approval.pending": true}
+var booleans = map[string]bool{"period.archived": true, "agent_key.newest": true, "capability.once": true, "approval.pending": true}
 
 // Import takes over everything of another store, with its signed checkpoint and the one
 // that witnesses have cosigned last (nil for none), in one transaction, into an empty

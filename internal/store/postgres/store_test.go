@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/pressly/goose/v3"
+
 	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 	"github.com/powerbox-project/powerbox/internal/store/storetest"
 )
@@ -36,3 +38,27 @@ func configOf(url string, k storetest.Keys) Config {
 }
 
 func TestStore(t *testing.T) { storetest.Run(t, place) }
+
+// Capabilities of an older schema are found by their parents, names and single use.
+func TestTreesOfOlderSchemas(t *testing.T) {
+	url := shared.Database(t)
+	if _, err := Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	storetest.MigratedTrees(t, func(*testing.T) func(context.Context, storetest.Keys) (storetest.Store, error) {
+		return func(ctx context.Context, k storetest.Keys) (storetest.Store, error) {
+			return Open(ctx, configOf(url, k))
+		}
+	}, func(t *testing.T) {
+		err := withProvider(url, func(p *goose.Provider) error {
+			if _, err := p.DownTo(t.Context(), 6); err != nil {
+				return err
+			}
+			_, err := p.Up(t.Context())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -45,8 +47,16 @@ func (t Tx) PutCapability(c issuer.Capability) error {
 		return err
 	}
 	return t.exec("capability "+c.ID,
-		"INSERT INTO capability (id, root, agent, holder, principal, grant_id, revocation_id, expires, created, made, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		c.ID, c.Root, c.Agent, c.Holder, c.Principal, c.Grant, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), t.made(), data)
+		"INSERT INTO capability (id, root, parent, agent, holder, requester, principal, grant_id, once, revocation_id, expires, created, made, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		c.ID, c.Root, parentOf(c), c.Agent, c.Holder, c.Requester, c.Principal, c.Grant, c.Once, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), t.made(), data)
+}
+
+// parentOf is the capability that another was narrowed from, "" for a root.
+func parentOf(c issuer.Capability) string {
+	if n := len(c.Ancestors); n > 0 {
+		return c.Ancestors[n-1]
+	}
+	return ""
 }
 
 // Capability implements [issuer.Reader].
@@ -83,14 +93,24 @@ func (r Reader) HeldBy(q issuer.HeldQuery) ([]issuer.Capability, error) {
 	return r.capabilities(HeldByGrant, q.Agent, q.Holder, q.Principal, q.After.Unix(), q.Grant, q.Limit)
 }
 
-// Live implements [issuer.Reader].
-func (r Reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
+// below adds to a beginning of a tree, with columns place and id, all that descends from it.
+// A descendant never expires after its parent. The index on parents leaves out the roots.
+const below = `
+	UNION SELECT child.made, child.id FROM tree JOIN capability child ON child.parent = tree.id AND child.parent <> '' WHERE child.expires > ?`
+
+// Trees implements [issuer.Reader].
+func (r Reader) Trees(q issuer.TreeQuery) iter.Seq2[issuer.Capability, error] {
 	return func(yield func(issuer.Capability, error) bool) {
-		for data, err := range r.inOrder("SELECT body, made FROM capability WHERE made > ? AND expires > ? ORDER BY made LIMIT ?", 0, after.Unix()) {
-			var c issuer.Capability
+		query, args, err := TreesStatement(q)
+		if err != nil || query == "" {
 			if err != nil {
-				err = fmt.Errorf("store: capabilities: %w", err)
-			} else {
+				yield(issuer.Capability{}, err)
+			}
+			return
+		}
+		for data, err := range r.raw(query, args...) {
+			var c issuer.Capability
+			if err == nil {
 				c, err = decode(data)
 			}
 			if !yield(c, err) || err != nil {
@@ -100,19 +120,46 @@ func (r Reader) Live(after time.Time) iter.Seq2[issuer.Capability, error] {
 	}
 }
 
-// LiveBefore implements [issuer.Reader]. Bodies are read of the selected rows alone.
+// TreesStatement is the query of [Reader.Trees], "" for none. Every member has an index of its
+// own, of which only live entries are read. Each store tests that its planner does so.
+func TreesStatement(q issuer.TreeQuery) (query string, args []any, err error) {
+	if q.Limit < 1 {
+		return "", nil, errors.New("store: trees: Limit must be 1 at least")
+	}
+	var begins []string
+	for _, c := range []struct {
+		column string
+		values []string
+	}{{"id", q.IDs}, {"agent", q.Agents}, {"holder", q.Holders}, {"requester", q.Requesters}, {"principal", q.Principals}} {
+		for _, value := range c.values {
+			begins, args = append(begins, "SELECT made, id FROM capability WHERE "+c.column+" = ? AND expires > ?"), append(args, value, q.After.Unix())
+		}
+	}
+	if q.Once {
+		begins, args = append(begins, "SELECT made, id FROM capability WHERE once = true AND expires > ?"), append(args, q.After.Unix())
+	}
+	if len(begins) == 0 {
+		return "", nil, nil
+	}
+	return "WITH RECURSIVE tree (place, id) AS (" + strings.Join(begins, " UNION ") + below + ") SELECT body FROM capability WHERE made IN (SELECT place FROM tree) ORDER BY made LIMIT ?",
+		append(args, q.After.Unix(), q.Limit), nil
+}
+
+// Holders implements [issuer.Reader]. It leaps from one holder to the next in an index.
+func (r Reader) Holders() ([]string, error) {
+	return list(r, "holders", scanText, `WITH RECURSIVE found (holder) AS (
+		SELECT (SELECT holder FROM capability ORDER BY holder LIMIT 1)
+		UNION ALL SELECT (SELECT capability.holder FROM capability WHERE capability.holder > found.holder ORDER BY capability.holder LIMIT 1) FROM found WHERE found.holder IS NOT NULL)
+		SELECT holder FROM found WHERE holder IS NOT NULL`)
+}
+
+// LiveBefore implements [issuer.Reader].
 func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 	if q.Limit < 1 {
 		return nil, errors.New("store: live capabilities: Limit must be 1 at least")
 	}
-	where, args := "expires > ?", []any{q.After.Unix()}
-	for _, c := range []struct{ column, value string }{{"agent", q.Agent}, {"holder", q.Holder}, {"principal", q.Principal}, {"root", q.Root}} {
-		if c.value != "" {
-			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
-		}
-	}
+	before := int64(math.MaxInt64)
 	if q.Before != "" {
-		var before int64
 		err := r.db.QueryRow("SELECT made FROM capability WHERE id = ?", q.Before).Scan(&before)
 		if errors.Is(err, ErrNone) {
 			return nil, issuer.ErrNotFound
@@ -120,9 +167,26 @@ func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 		if err != nil {
 			return nil, fmt.Errorf("store: live capabilities: %w", err)
 		}
-		where, args = where+" AND made < ?", append(args, before)
 	}
-	return r.capabilities("SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE "+where+" ORDER BY made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)...)
+	query, args := LiveStatement(q, before)
+	return r.capabilities(query, args...)
+}
+
+// LiveStatement is the query of [Reader.LiveBefore]. Bodies are read of the selected rows alone.
+// The order is by +made, which no index has: otherwise a database can look through all that was
+// ever issued for the few that match.
+func LiveStatement(q issuer.LiveQuery, before int64) (query string, args []any) {
+	where, args := "expires > ? AND +made < ?", []any{q.After.Unix(), before}
+	for _, c := range []struct{ column, value string }{{"agent", q.Agent}, {"holder", q.Holder}, {"requester", q.Requester}, {"principal", q.Principal}, {"root", q.Root}} {
+		if c.value != "" {
+			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
+		}
+	}
+	if q.Below != "" {
+		where += " AND made IN (WITH RECURSIVE tree (place, id) AS (SELECT made, id FROM capability WHERE parent = ? AND parent <> '' AND expires > ?" + below + ") SELECT place FROM tree)"
+		args = append(args, q.Below, q.After.Unix(), q.After.Unix())
+	}
+	return "SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE " + where + " ORDER BY +made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)
 }
 
 func (r Reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {

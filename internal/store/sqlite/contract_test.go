@@ -29,3 +29,24 @@ func TestEXT27_AFailedChangeLeavesNothing(t *testing.T) {
 func TestEXT34_AKeyIsAsOldAsItIs(t *testing.T) { storetest.AKeyIsAsOldAsItIs(t, place(false)) }
 
 func TestATK42_SettledOnce(t *testing.T) { storetest.SettledOnce(t, place(false)) }
+
+// Capabilities of an older schema are found by their parents, names and single use.
+func TestTreesOfOlderSchemas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "powerbox.db")
+	storetest.MigratedTrees(t, func(*testing.T) func(context.Context, storetest.Keys) (storetest.Store, error) {
+		return func(ctx context.Context, k storetest.Keys) (storetest.Store, error) {
+			return Open(ctx, Config{Path: path, Signer: k.Signer, Origin: k.Origin, Checkpoint: k.Checkpoint, Random: k.Random})
+		}
+	}, func(t *testing.T) {
+		db, err := open(path, "rwc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := must(newProvider(db)).DownTo(t.Context(), 40); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -38,6 +38,42 @@ func TestWhatIsHeldIsFoundByIndex(t *testing.T) {
 	}
 }
 
+// Pages and previews read live entries of an index, however many capabilities there are.
+func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
+	s := newStore(t)
+	plans := map[string]string{}
+	for index, q := range map[string]issuer.TreeQuery{
+		"sqlite_autoindex_capability_1 (id=?)": {IDs: []string{"c"}}, "capability_agent (agent=? AND expires>?)": {Agents: []string{"a"}}, "capability_holder (holder=? AND expires>?)": {Holders: []string{"h"}},
+		"capability_requester (requester=? AND expires>?)": {Requesters: []string{"r"}}, "capability_principal (principal=? AND expires>?)": {Principals: []string{"p"}}, "capability_once (expires>?)": {Once: true},
+	} {
+		q.Limit = 1
+		query, args, err := rows.TreesStatement(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans["trees: "+index] = planOf(t, s, spelling.Of(query), args...)
+		if plan := plans["trees: "+index]; !strings.Contains(plan, index) || !strings.Contains(plan, "capability_parent (parent=? AND expires>?)") {
+			t.Errorf("the plan of %s is\n%s", query, plan)
+		}
+	}
+	for index, q := range map[string]issuer.LiveQuery{
+		"capability_expires (expires>?)": {}, "capability_agent (agent=? AND expires>?)": {Agent: "a"}, "capability_holder (holder=? AND expires>?)": {Holder: "h"}, "capability_requester (requester=? AND expires>?)": {Requester: "r"},
+		"capability_principal (principal=? AND expires>?)": {Principal: "p"}, "capability_root (root=? AND expires>?)": {Root: "c"}, "capability_parent (parent=? AND expires>?)": {Below: "c"},
+	} {
+		q.Limit = 1
+		query, args := rows.LiveStatement(q, 9)
+		plans["page: "+index] = planOf(t, s, spelling.Of(query), args...)
+		if plan := plans["page: "+index]; !strings.Contains(plan, index) {
+			t.Errorf("the plan of %s is\n%s", query, plan)
+		}
+	}
+	for what, plan := range plans {
+		if strings.Contains(plan, "SCAN capability") {
+			t.Errorf("%s reads every capability:\n%s", what, plan)
+		}
+	}
+}
+
 // A partial index is used for the truth values of the shared statements, too.
 func TestPendingApprovalsAreFoundByIndex(t *testing.T) {
 	s := newStore(t)

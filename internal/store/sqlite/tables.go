@@ -20,8 +20,8 @@ var tables = []struct{ name, columns, query string }{
 	{"period", "number, first, size, closed, archived, note", "SELECT number, first, size, closed, archived, note FROM period ORDER BY number"},
 	{"recorder", "key, body, enrolled, closed", "SELECT key, body, enrolled, closed FROM recorder"},
 	{
-		"capability", "id, root, agent, holder, principal, grant_id, revocation_id, expires, created, made, body",
-		"SELECT id, root, agent, holder, principal, grant_id, revocation_id, expires, created, rowid, body FROM capability ORDER BY rowid",
+		"capability", "id, root, parent, agent, holder, requester, principal, grant_id, once, revocation_id, expires, created, made, body",
+		"SELECT id, root, parent, agent, holder, requester, principal, grant_id, once, revocation_id, expires, created, rowid, body FROM capability ORDER BY rowid",
 	},
 	{"revocation", "sequence, kind, target, by_whom, reason, at, until", "SELECT sequence, kind, target, by, reason, at, until FROM revocation ORDER BY sequence"},
 	{"task", "agent, tenant, task, root, principal, holder", "SELECT agent, tenant, task, root, principal, holder FROM task"},

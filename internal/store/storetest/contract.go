@@ -90,7 +90,7 @@ func Run(t *testing.T, place Place) {
 		"ATaskIsNamedByACapabilityAlone":           aTaskIsNamedByACapabilityAlone,
 		"ModeIsWhatWasSetLast":                     modeIsWhatWasSetLast,
 		"WhatIsHeld":                               whatIsHeld,
-		"LiveCapabilities":                         liveCapabilities,
+		"TreesOfCapabilities":                      treesOfCapabilities,
 		"PagesOfLiveCapabilities":                  livePages,
 		"NamesAreComparedBytewise":                 namesAreComparedBytewise,
 		"RecordsAreSelected":                       recordsAreSelected,

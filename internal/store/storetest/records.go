@@ -132,29 +132,119 @@ func recordsThatCameLateAreFoundByTheirTime(t *testing.T, place Place) {
 	}
 }
 
-// liveCapabilities expects a parent before its children, and no expired capability.
-func liveCapabilities(t *testing.T, place Place) {
+// treesOfCapabilities: every member of a query selects, with all that descends and in the order
+// of issue, a parent before its children; expired ones and other trees are left out.
+func treesOfCapabilities(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
-	for i, expires := range []time.Duration{2, 1, 3} {
-		c := capability(fmt.Sprint("cap_", i))
-		c.RevocationID, c.Expires = fmt.Sprint("rv_", i), noon.Add(expires*time.Hour)
-		if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(c) }); err != nil {
-			t.Fatal(err)
+	put(t, s, treeOf(t)...)
+	for name, c := range map[string]struct {
+		query issuer.TreeQuery
+		want  []string
+	}{
+		"of a root":             {issuer.TreeQuery{IDs: []string{"cap_0"}}, []string{"cap_0", "cap_1", "cap_2", "cap_3"}},
+		"of a child":            {issuer.TreeQuery{IDs: []string{"cap_1"}}, []string{"cap_1", "cap_2"}},
+		"of a leaf":             {issuer.TreeQuery{IDs: []string{"cap_3"}}, []string{"cap_3"}},
+		"of two":                {issuer.TreeQuery{IDs: []string{"cap_3", "cap_1"}}, []string{"cap_1", "cap_2", "cap_3"}},
+		"of an unknown one":     {issuer.TreeQuery{IDs: []string{"cap_9"}}, nil},
+		"of no value":           {issuer.TreeQuery{IDs: []string{""}}, nil},
+		"of a holder":           {issuer.TreeQuery{Holders: []string{"key:b"}}, []string{"cap_1", "cap_2"}},
+		"of a name":             {issuer.TreeQuery{Requesters: []string{"clerk"}}, []string{"cap_4"}},
+		"of a user":             {issuer.TreeQuery{Principals: []string{"user:bob"}}, []string{"cap_4", "cap_5"}},
+		"of an agent":           {issuer.TreeQuery{Agents: []string{"mail"}}, []string{"cap_5"}},
+		"for one call":          {issuer.TreeQuery{Once: true}, []string{"cap_2"}},
+		"one call and a holder": {issuer.TreeQuery{Once: true, Holders: []string{"key:z", "key:d"}}, []string{"cap_2", "cap_4", "cap_5"}},
+		"in force later":        {issuer.TreeQuery{IDs: []string{"cap_0"}, After: noon.Add(90 * time.Minute)}, []string{"cap_0", "cap_1"}},
+		"as many":               {issuer.TreeQuery{IDs: []string{"cap_0"}, Limit: 2}, []string{"cap_0", "cap_1"}},
+		"of nothing":            {issuer.TreeQuery{}, nil},
+	} {
+		if c.query.Limit == 0 {
+			c.query.Limit = 100
 		}
-	}
-	var got []string
-	err := s.View(t.Context(), func(r issuer.Reader) error {
-		for c, err := range r.Live(noon.Add(time.Hour)) {
-			if err != nil {
-				return err
+		if c.query.After.IsZero() {
+			c.query.After = noon
+		}
+		var got []string
+		err := s.View(t.Context(), func(r issuer.Reader) error {
+			for c, err := range r.Trees(c.query) {
+				if err != nil {
+					return err
+				}
+				got = append(got, c.ID)
 			}
-			got = append(got, c.ID)
+			return nil
+		})
+		if err != nil || !cmp.Equal(got, c.want) {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
-		return nil
-	})
-	if want := []string{"cap_0", "cap_2"}; err != nil || !cmp.Equal(got, want) {
-		t.Errorf("%v %v; want %v", got, err, want)
 	}
+	holders := []string{}
+	err := s.View(t.Context(), func(r issuer.Reader) (err error) {
+		for _, err := range r.Trees(issuer.TreeQuery{IDs: []string{"cap_0"}}) {
+			if err == nil {
+				t.Error("without a limit it answers")
+			}
+		}
+		holders, err = r.Holders()
+		return err
+	})
+	if want := []string{"key:a", "key:b", "key:c", "key:d"}; err != nil || !cmp.Equal(holders, want) {
+		t.Errorf("holders: %v, %v; want %v", holders, err, want)
+	}
+}
+
+// MigratedTrees expects the trees of capabilities that an older schema stored. again takes the
+// closed store back to that schema, and brings it up to date.
+func MigratedTrees(t *testing.T, place Place, again func(t *testing.T)) {
+	f := newFixture(t, place)
+	s := f.open(t)
+	put(t, s, treeOf(t)...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again(t)
+	s = f.open(t)
+	for want, q := range map[string]issuer.TreeQuery{
+		"cap_0 cap_1 cap_2 cap_3": {IDs: []string{"cap_0"}}, "cap_4": {Requesters: []string{"clerk"}}, "cap_2": {Once: true},
+	} {
+		q.After, q.Limit = noon, 9
+		var got []string
+		err := s.View(t.Context(), func(r issuer.Reader) error {
+			for c, err := range r.Trees(q) {
+				if err != nil {
+					return err
+				}
+				got = append(got, c.ID)
+			}
+			return nil
+		})
+		if strings.Join(got, " ") != want || err != nil {
+			t.Errorf("%+v finds %v, %v; want %s", q, got, err, want)
+		}
+	}
+}
+
+// treeOf is a tree of four with one that has expired, and two roots of others.
+func treeOf(t *testing.T) []issuer.Capability {
+	t.Helper()
+	var all []issuer.Capability
+	for i, c := range []issuer.Capability{
+		{Holder: "key:a", Requester: "desk", Expires: noon.Add(3 * time.Hour)},
+		{Ancestors: []string{"cap_0"}, Holder: "key:b", Requester: "desk", Expires: noon.Add(2 * time.Hour)},
+		{Ancestors: []string{"cap_0", "cap_1"}, Holder: "key:c", Once: true, Expires: noon.Add(time.Hour)},
+		{Ancestors: []string{"cap_0"}, Holder: "key:c", Expires: noon.Add(time.Hour)},
+		{Holder: "key:d", Requester: "clerk", Principal: "user:bob", Expires: noon.Add(3 * time.Hour)},
+		{Holder: "key:d", Principal: "user:bob", Agent: "mail", Expires: noon.Add(3 * time.Hour)},
+		{Ancestors: []string{"cap_0"}, Holder: "key:c", Expires: noon},
+	} {
+		one := capability(fmt.Sprint("cap_", i))
+		one.RevocationID, one.Ancestors, one.Holder, one.Requester, one.Once, one.Expires = fmt.Sprint("rv_", i), c.Ancestors, c.Holder, c.Requester, c.Once, c.Expires
+		one.Principal, one.Agent = std.Or(c.Principal, one.Principal), std.Or(c.Agent, one.Agent)
+		if len(c.Ancestors) > 0 {
+			one.Root = c.Ancestors[0]
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // livePages: every member of a query selects, the last that was issued comes first, and a
@@ -170,6 +260,10 @@ func livePages(t *testing.T, place Place) {
 		one := capability(fmt.Sprint("cap_", i))
 		one.RevocationID, one.Agent, one.Holder, one.Principal = fmt.Sprint("rv_", i), c.Agent, c.Holder, c.Principal
 		one.Root, one.Expires = std.Or(c.Root, one.ID), noon.Add(time.Duration(i+1)*time.Hour)
+		one.Requester = "at " + one.Agent
+		if c.Root != "" {
+			one.Ancestors = []string{c.Root}
+		}
 		if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(one) }); err != nil {
 			t.Fatal(err)
 		}
@@ -185,6 +279,9 @@ func livePages(t *testing.T, place Place) {
 		"for a user":       {issuer.LiveQuery{Principal: "user:alice"}, []string{"cap_2", "cap_0"}},
 		"of a tree":        {issuer.LiveQuery{Root: "cap_0"}, []string{"cap_2", "cap_0"}},
 		"holder and agent": {issuer.LiveQuery{Holder: "key:a", Agent: "mail"}, []string{"cap_1"}},
+		"of a name":        {issuer.LiveQuery{Requester: "at mail"}, []string{"cap_1"}},
+		"below one":        {issuer.LiveQuery{Below: "cap_0"}, []string{"cap_2"}},
+		"below a leaf":     {issuer.LiveQuery{Below: "cap_2"}, nil},
 		"nothing":          {issuer.LiveQuery{Agent: "calendar"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 10} {

@@ -25,10 +25,12 @@ func capability(id string) issuer.Capability {
 	}
 }
 
-func put(t *testing.T, s Store, c issuer.Capability) {
+func put(t *testing.T, s Store, all ...issuer.Capability) {
 	t.Helper()
-	if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(c) }); err != nil {
-		t.Fatal(err)
+	for _, c := range all {
+		if err := s.Update(t.Context(), func(tx issuer.Tx) error { return tx.PutCapability(c) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ type SkillLevel struct {
 type AgentDetail struct {
 	AgentStatus
 	Drift []Drift `json:"drift"`
+	// Behind says that the log is still being read: newer behaviour may be missing.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // ModeRule is the mode of one caller at an agent, or of calls about one grant.
@@ -100,8 +102,8 @@ func (a *Admin) agent(r *http.Request) (any, error) {
 			continue
 		}
 		out := AgentDetail{AgentStatus: one, Drift: []Drift{}}
-		seen, err := a.Scores.Drifts(r.Context(), id)
-		out.Drift = append(out.Drift, seen...)
+		seen, behind, err := a.Scores.Drifts(r.Context(), id)
+		out.Drift, out.Behind = append(out.Drift, seen...), behind
 		return out, err
 	}
 	return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", id)}

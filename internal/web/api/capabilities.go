@@ -99,6 +99,8 @@ func inForceQuery(query url.Values) (issuer.LiveQuery, error) {
 			q.Principal = value
 		case "root":
 			q.Root = value
+		case "below":
+			q.Below = value
 		case "before":
 			q.Before = value
 		case "limit":
@@ -108,7 +110,7 @@ func inForceQuery(query url.Values) (issuer.LiveQuery, error) {
 			}
 			q.Limit = n
 		default:
-			return q, status{http.StatusBadRequest, "capabilities cannot be selected by " + strconv.Quote(name) + "; want agent, holder (the configured name of an agent, or an id such as key:THUMBPRINT), principal, root, before or limit"}
+			return q, status{http.StatusBadRequest, "capabilities cannot be selected by " + strconv.Quote(name) + "; want agent, holder (the configured name of an agent, or an id such as key:THUMBPRINT), principal, root, below, before or limit"}
 		}
 	}
 	return q, nil

@@ -11,9 +11,16 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// Delegations returns the hand-overs that configuration, cards and records know of, without
-// those of one pair. The zero pair leaves nothing out.
-type Delegations func(ctx context.Context, without [2]string) (*gate.Graph, []Pair, error)
+// Delegations returns the hand-overs that configuration, cards and records know of.
+type Delegations func(ctx context.Context, q DelegationQuery) (*gate.Graph, Tried, error)
+
+// DelegationQuery is which hand-overs are wanted.
+type DelegationQuery struct {
+	Without [2]string // a pair that is left out; the zero pair for none
+	// Until leaves out what was recorded later; the zero time for nothing. Configuration and
+	// cards are those of now.
+	Until time.Time
+}
 
 // GraphReport is who may hand what to whom.
 type GraphReport struct {
@@ -23,6 +30,13 @@ type GraphReport struct {
 	// nearest first.
 	Reach  []gate.Reached `json:"reach"`
 	Cycles [][]string     `json:"cycles"`
+	// First is the time of the first recorded attempt. Until is up to when attempts are counted,
+	// where that was asked for, and Step in which steps, in seconds.
+	First *time.Time `json:"first,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
+	Step  int64      `json:"step"`
+	// Behind says that the log is still being read: the newest attempts are not counted.
+	Behind bool `json:"behind,omitempty"`
 }
 
 // GraphAgent is an agent, or a caller, with its blast radius.
@@ -39,34 +53,54 @@ type GraphEdge struct {
 	// that no scope allows.
 	Granted []string `json:"granted"`
 	Missing []string `json:"missing"`
-	// Allowed and Denied count the recorded attempts.
+	// Allowed and Denied count the recorded attempts, Given the capabilities that the one agent
+	// was given at the other.
 	Allowed int        `json:"allowed"`
 	Denied  int        `json:"denied"`
+	Given   int        `json:"given"`
 	Last    *time.Time `json:"last,omitempty"`
 }
 
-// graph answers with the delegation graph: with agent, also with the reach of that one, and
-// with without=FROM,TO as it would be without that edge.
-func (a *Admin) graph(r *http.Request) (any, error) {
-	var without [2]string
+// graphQuery reads which graph is wanted.
+func graphQuery(r *http.Request) (q DelegationQuery, err error) {
 	for name, values := range r.URL.Query() {
 		switch value := values[len(values)-1]; name {
 		case "agent":
 		case "without":
 			from, to, ok := strings.Cut(value, ",")
 			if !ok || from == "" || to == "" {
-				return nil, status{http.StatusBadRequest, "without: want FROM,TO, the two ends of an edge"}
+				return q, status{http.StatusBadRequest, "without: want FROM,TO, the two ends of an edge"}
 			}
-			without = [2]string{from, to}
+			q.Without = [2]string{from, to}
+		case "until":
+			if q.Until, err = moment(name, value); err != nil {
+				return q, err
+			}
 		default:
-			return nil, status{http.StatusBadRequest, "the graph cannot be selected by " + name + "; want agent or without"}
+			return q, status{http.StatusBadRequest, "the graph cannot be selected by " + name + "; want agent, without or until"}
 		}
 	}
-	g, tried, err := a.Delegations(r.Context(), without)
+	return q, nil
+}
+
+// graph answers with the delegation graph: with agent, also with the reach of that one, with
+// without=FROM,TO as it would be without that edge, and with until=TIME as records had it then.
+func (a *Admin) graph(r *http.Request) (any, error) {
+	q, err := graphQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	out := GraphReport{Agents: []GraphAgent{}, Reach: []gate.Reached{}, Cycles: append([][]string{}, g.Cycles()...)}
+	g, tried, err := a.Delegations(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	out := GraphReport{Agents: []GraphAgent{}, Reach: []gate.Reached{}, Cycles: append([][]string{}, g.Cycles()...), Step: int64(tried.Step / time.Second), Behind: tried.Behind}
+	if !tried.First.IsZero() {
+		out.First = &tried.First
+	}
+	if !tried.Until.IsZero() {
+		out.Until = &tried.Until
+	}
 	radii := g.Radii()
 	for i, n := range g.Nodes() {
 		one := GraphAgent{Radius: radii[i], Operations: []string{}}
@@ -75,7 +109,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 		}
 		out.Agents = append(out.Agents, one)
 	}
-	out.Edges = edges(g, tried, without)
+	out.Edges = edges(g, tried.Pairs, q.Without)
 	if agent := r.URL.Query().Get("agent"); agent != "" {
 		if !slices.ContainsFunc(out.Agents, func(one GraphAgent) bool { return one.Agent == agent }) {
 			return nil, status{http.StatusNotFound, "there is no such agent in the graph"}
@@ -114,7 +148,10 @@ func edges(g *gate.Graph, tried []Pair, without [2]string) []GraphEdge {
 			continue
 		}
 		one := of(t.From, t.To)
-		one.Allowed, one.Denied, one.Last = t.Allowed, t.Denied, &t.Last
+		one.Allowed, one.Denied, one.Given = t.Allowed, t.Denied, t.Given
+		if !t.Last.IsZero() {
+			one.Last = &t.Last
+		}
 	}
 	out := make([]GraphEdge, 0, len(all))
 	for _, one := range all {

@@ -14,7 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
 
-// maxVictims is how many capabilities an answer lists. The count is of all.
+// maxVictims is how many capabilities an answer lists. The count is of all, unless more is true.
 const maxVictims = 1000
 
 // revoke answers a revocation, single and bulk (EXT-15), and with dry_run lists the
@@ -54,12 +54,12 @@ type Victim struct {
 }
 
 func (a *Admin) victims(r *http.Request, t issuer.Target) (any, error) {
-	dying, count, rev, err := a.Issuer.Victims(r.Context(), t, maxVictims)
+	dying, err := a.Issuer.Victims(r.Context(), t, maxVictims)
 	if err != nil {
 		return nil, err
 	}
 	out := []Victim{}
-	for _, c := range dying {
+	for _, c := range dying.Capabilities {
 		v := Victim{
 			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Task: c.Task, Tenant: c.Tenant, Expires: c.Expires,
 		}
@@ -68,7 +68,8 @@ func (a *Admin) victims(r *http.Request, t issuer.Target) (any, error) {
 		}
 		out = append(out, v)
 	}
-	return map[string]any{"dry_run": true, "target": rev.Target, "kind": rev.Kind, "dies": out, "count": count}, nil
+	rev := dying.Revocation
+	return map[string]any{"dry_run": true, "target": rev.Target, "kind": rev.Kind, "dies": out, "count": dying.Count, "more": dying.More}, nil
 }
 
 // revoked tells which of the given ids have been revoked, and which are frozen.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
@@ -31,6 +32,10 @@ const (
 	// scoresLife is for how long levels hold that could not be brought up to date. After it
 	// all callers are of the lowest.
 	scoresLife = 30 * time.Second
+	// scoresChunk is how many records are taken over before others may read the scores, and
+	// scoresLook how many a page takes over. Behind a start, a page does not wait for all.
+	scoresChunk = 500
+	scoresLook  = 5000
 )
 
 // Scores are the scores of the protected agents, from the evidence of the store
@@ -68,24 +73,27 @@ type ledger struct {
 	seen   seen
 }
 
-// follow takes over the records behind its place in the log.
-func (l *ledger) follow(ctx context.Context, log RecordLog) error {
+// follow takes over about as many of the records behind its place in the log as most, and
+// reports whether these are all.
+func (l *ledger) follow(ctx context.Context, log RecordLog, most int) (all bool, err error) {
 	begins, err := log.Begins(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if l.place < begins {
 		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true, named: l.named}
 	}
-	for {
+	for taken := 0; taken < most; {
 		sealed, err := log.From(ctx, l.place)
 		if err != nil || len(sealed) == 0 {
-			return err
+			return err == nil, err
 		}
 		for _, s := range sealed {
 			l.add(s)
 		}
+		taken += len(sealed)
 	}
+	return false, nil
 }
 
 func (l *ledger) add(s evidence.Sealed) {
@@ -113,11 +121,20 @@ func (l *ledger) add(s evidence.Sealed) {
 
 // Update brings the scores up to date.
 func (s *Scores) Update(ctx context.Context) error {
+	for {
+		if all, err := s.advance(ctx); err != nil || all {
+			return err
+		}
+	}
+}
+
+// advance takes over some records. It knows the levels when these are all.
+func (s *Scores) advance(ctx context.Context) (all bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ledger.named = s.Named
-	if err := s.ledger.follow(ctx, s.Log); err != nil {
-		return err
+	if all, err = s.ledger.follow(ctx, s.Log, scoresChunk); err != nil || !all {
+		return false, err
 	}
 	now := s.Now()
 	l := &levels{of: map[string]trust.Level{}, at: now}
@@ -125,7 +142,15 @@ func (s *Scores) Update(ctx context.Context) error {
 		l.of[agent] = trust.Of(s.ledger.book.History(agent, now)).Level
 	}
 	s.levels.Store(l)
-	return nil
+	return true, nil
+}
+
+// recent takes over the newest records for a page, and reports whether there are more. It is
+// called with the lock.
+func (s *Scores) recent(ctx context.Context) (behind bool, err error) {
+	s.ledger.named = s.Named
+	all, err := s.ledger.follow(ctx, s.Log, scoresLook)
+	return !all, err
 }
 
 // Follow brings the scores up to date again and again, until ctx ends.
@@ -185,7 +210,7 @@ func (s *Scores) Of(ctx context.Context, agent string, at time.Time) (Score, err
 	}
 	if !at.IsZero() {
 		then := ledger{book: trust.Book{Until: at}}
-		err := then.follow(ctx, s.Log)
+		_, err := then.follow(ctx, s.Log, math.MaxInt)
 		return NewScore(agent, then.book.History(agent, at)), err
 	}
 	if err := s.Update(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/action"
 )
 
 // Bounds of the memory of the log beside scores.
@@ -27,8 +28,22 @@ const unnamed = "(unnamed callers)"
 type Pair struct {
 	From, To        string
 	Allowed, Denied int
+	Given           int      // capabilities that the agent gave the caller
 	Operations      []string // that the attempts required, in order; at most 64
 	Last            time.Time
+
+	tallies []tally // in the order of their times
+}
+
+// Tried are the pairs of the log.
+type Tried struct {
+	Pairs []Pair // in order of their names
+	// First is the time of the first of them, the zero time for none. Until is the end of the
+	// step up to which they are counted, the zero time for all; Step is how long one is.
+	First, Until time.Time
+	Step         time.Duration
+	// Behind says that the log is still being read: its newest records are not counted.
+	Behind bool
 }
 
 // Drift is something that an agent did and its card does not declare (CARD-12).
@@ -42,6 +57,9 @@ type Drift struct {
 type seen struct {
 	pairs map[[2]string]*Pair
 	drift map[string]map[string]*Drift // by agent and behaviour
+
+	step, first int64 // seconds of a tally, and the beginning of the first
+	count       int   // of tallies
 }
 
 // add takes over one record.
@@ -50,29 +68,27 @@ func (s *seen) add(r evidence.Record, known func(origin string) bool) {
 		s.addDrift(r)
 		return
 	}
+	if action.CapabilityRequest.Is(r.ActionType) && r.Decision == evidence.Allow && r.Details.Requester != "" {
+		if p := s.pair(r.Details.Requester, r.AgentID, known); p != nil {
+			p.Given++
+			s.tallies(p, r.Time).given++
+		}
+		return
+	}
 	g := r.Details.Gate
 	if g == nil || g.Origin == "" || g.Target == "" {
 		return
 	}
-	key := [2]string{g.Origin, g.Target}
-	if !known(g.Origin) {
-		key[0] = unnamed
-	}
-	p := s.pairs[key]
+	p := s.pair(g.Origin, g.Target, known)
 	if p == nil {
-		if len(s.pairs) >= maxPairs {
-			return
-		}
-		if s.pairs == nil {
-			s.pairs = map[[2]string]*Pair{}
-		}
-		p = &Pair{From: key[0], To: key[1]}
-		s.pairs[key] = p
+		return
 	}
 	if r.Decision == evidence.Deny {
 		p.Denied++
+		s.tallies(p, r.Time).denied++
 	} else {
 		p.Allowed++
+		s.tallies(p, r.Time).allowed++
 	}
 	p.Last = r.Time
 	for _, op := range g.Required {
@@ -80,6 +96,23 @@ func (s *seen) add(r evidence.Record, known func(origin string) bool) {
 			p.Operations = slices.Insert(p.Operations, at, strings.Clone(op))
 		}
 	}
+}
+
+// pair returns a pair, nil where there are too many.
+func (s *seen) pair(origin, target string, known func(origin string) bool) *Pair {
+	key := [2]string{origin, target}
+	if !known(origin) {
+		key[0] = unnamed
+	}
+	p := s.pairs[key]
+	if p == nil && len(s.pairs) < maxPairs {
+		if s.pairs == nil {
+			s.pairs = map[[2]string]*Pair{}
+		}
+		p = &Pair{From: strings.Clone(key[0]), To: strings.Clone(key[1])}
+		s.pairs[[2]string{p.From, p.To}] = p
+	}
+	return p
 }
 
 // driftOf is what an outcome says of undeclared behaviour.
@@ -118,36 +151,48 @@ func (s *seen) addDrift(r evidence.Record) {
 	}
 }
 
-// Pairs returns the recorded attempts of all callers at all agents, in order of their
-// names.
-func (s *Scores) Pairs(ctx context.Context) ([]Pair, error) {
-	if err := s.Update(ctx); err != nil {
-		return nil, err
-	}
+// Pairs returns the recorded attempts of all callers at all agents, up to a time; all for the
+// zero time.
+func (s *Scores) Pairs(ctx context.Context, until time.Time) (Tried, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]Pair, 0, len(s.ledger.seen.pairs))
-	for _, p := range s.ledger.seen.pairs {
-		one := *p
-		one.Operations = slices.Clone(p.Operations)
-		out = append(out, one)
+	behind, err := s.recent(ctx)
+	if err != nil {
+		return Tried{}, err
 	}
-	slices.SortFunc(out, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	seen := &s.ledger.seen
+	out := Tried{Pairs: make([]Pair, 0, len(seen.pairs)), Step: time.Duration(max(seen.step, firstStep)) * time.Second, Behind: behind}
+	if seen.first > 0 {
+		out.First = time.Unix(seen.first, 0).UTC()
+	}
+	if !until.IsZero() {
+		out.Until = until.UTC().Truncate(out.Step).Add(out.Step)
+	}
+	for _, p := range seen.pairs {
+		one, ok := *p, true
+		if !until.IsZero() {
+			one, ok = p.upTo(until)
+		}
+		if ok {
+			one.Operations, one.tallies = slices.Clone(p.Operations), nil
+			out.Pairs = append(out.Pairs, one)
+		}
+	}
+	slices.SortFunc(out.Pairs, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return out, nil
 }
 
 // Drifts returns the recorded behaviour of an agent that its card does not declare, in
-// order of the behaviours' names.
-func (s *Scores) Drifts(ctx context.Context, agent string) ([]Drift, error) {
-	if err := s.Update(ctx); err != nil {
-		return nil, err
-	}
+// order of the behaviours' names. behind says that the log is still being read.
+func (s *Scores) Drifts(ctx context.Context, agent string) (out []Drift, behind bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if behind, err = s.recent(ctx); err != nil {
+		return nil, behind, err
+	}
 	of := s.ledger.seen.drift[agent]
-	var out []Drift
 	for _, b := range slices.Sorted(maps.Keys(of)) {
 		out = append(out, *of[b])
 	}
-	return out, nil
+	return out, behind, nil
 }

@@ -79,8 +79,9 @@ type capabilityPage struct {
 	Depth   int
 	Chain   []capabilityRow // from the root to the parent
 	Tree    []*held         // capabilities that were narrowed from it
-	Count   int
-	Used    *time.Time // the last call under it, of the records that were looked at
+	Count   int             // of those that are shown
+	More    bool            // there are more
+	Used    *time.Time      // the last call under it, of the records that were looked at
 	UsedFor string
 	Looked  bool // all records of it were looked at
 }
@@ -121,12 +122,11 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 		}
 		page.Chain = append(page.Chain, p.capabilityRow(v.Language, one))
 	}
-	family, _, err := v.API.capabilities(ctx, url.Values{"root": {c.Root}}, treeLimit)
+	below, next, err := v.API.capabilities(ctx, url.Values{"below": {c.ID}}, treeLimit)
 	if err != nil {
 		return Answer{}, err
 	}
-	family = slices.DeleteFunc(family, func(one api.CapabilityStatus) bool { return !slices.Contains(one.Ancestors, c.ID) })
-	page.Tree, page.Count = trees(family), len(family)
+	page.Tree, page.Count, page.More = trees(below), len(below), next != ""
 	for _, one := range page.Tree {
 		one.Orphan = false // its parent is this one, or has ended
 	}

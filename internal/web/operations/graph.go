@@ -139,7 +139,7 @@ func stateOf(e api.GraphEdge) string {
 	switch {
 	case e.Allowed > 0:
 		return "used"
-	case e.Denied > 0 || len(e.Granted) == 0:
+	case e.Denied > 0 || len(e.Granted) == 0 && e.Given == 0:
 		return "denied"
 	}
 	return "granted"

@@ -27,6 +27,7 @@ type victims struct {
 	Target string       `json:"target"`
 	Dies   []api.Victim `json:"dies"`
 	Count  int          `json:"count"`
+	More   bool         `json:"more"` // there are more than the count: not all were looked at
 }
 
 func (a API) victims(ctx context.Context, of map[string]string) (victims, error) {
@@ -74,7 +75,8 @@ type revokePage struct {
 	Says        string
 	Tree        []*held
 	Count       int
-	More        int // that are not shown
+	More        int  // that are not shown
+	AtLeast     bool // not all were counted
 	Tasks       []string
 	Agents      []string // at which capabilities end
 	Others      []other  // wider things to revoke instead
@@ -125,6 +127,7 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		page.Others = wider(v.Language, dying.Dies[0])
 	}
 	dying.Dies = dying.Dies[:min(len(dying.Dies), shownVictims)]
+	page.AtLeast = dying.More
 	page.More, page.Tree = dying.Count-len(dying.Dies), dying.tree()
 	return Answer{Page: "revoke-preview", Title: v.T("Revoke"), Body: page}, nil
 }

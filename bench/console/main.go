@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "console:", err)
+		os.Exit(1)
+	}
+}
+
+// sizes say how much there is in the store.
+type sizes struct{ questions, agents, capabilities, records int }
+
+var whole = sizes{questions: 500, agents: 200, capabilities: 100_000, records: 1_000_000}
+
+// part is a share of the sizes; the agents stay, since they are configuration.
+func (s sizes) part(of float64) sizes {
+	less := func(n int) int { return max(10, int(float64(n)*of)) }
+	return sizes{less(s.questions), s.agents, less(s.capabilities), less(s.records)}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	flags := flag.NewFlagSet("console", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	share := flags.Float64("part", 1, "a part of the data, such as 0.01, for trying things out")
+	times := flags.Int("times", 60, "how often each page is requested")
+	only := flags.String("only", "", "request only the pages that have this in their name")
+	dir := flags.String("dir", "", "a folder for the data, which is kept and used again; a temporary one where empty")
+	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
+	write := flags.Bool("write", false, "also write the table into docs/assurance/performance.md")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *dir == "" {
+		if *dir, err = os.MkdirTemp("", "powerbox-console"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(*dir)) }()
+	}
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
+	if err != nil {
+		return fmt.Errorf("finding the module; run this inside bench: %w", err)
+	}
+	tree := strings.TrimSpace(string(root))
+	if *powerbox == "" {
+		*powerbox = filepath.Join(*dir, "powerbox")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-C", tree, "-o", *powerbox, "./cmd/powerbox").CombinedOutput(); err != nil { //nolint:gosec // our own module
+			return fmt.Errorf("building powerbox: %w\n%s", err, out)
+		}
+	}
+	t := &town{dir: *dir, sizes: whole.part(*share), powerbox: *powerbox, progress: stderr}
+	if t.powerbox, err = filepath.Abs(t.powerbox); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	result, err := t.measure(ctx, *times, *only)
+	if err != nil {
+		return err
+	}
+	section := result.section(time.Now())
+	fmt.Fprint(stdout, section)
+	if *write {
+		return writeTo(filepath.Join(tree, "docs", "assurance", "performance.md"), section)
+	}
+	return nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/freeport"
+)
+
+// town is the built powerbox over a store with much data.
+type town struct {
+	dir, powerbox string
+	sizes         sizes
+	progress      io.Writer
+	listen        string
+	process       *exec.Cmd
+	agents        *http.Server
+	client        *http.Client // with the session of an operator
+	filled        time.Duration
+	began         time.Duration // from the start of the program to its readiness
+	known         landmarks
+}
+
+// patience is how long the program may take to be ready.
+const patience = 2 * time.Minute
+
+// edges is how many agents each agent may call.
+const edges = 5
+
+func agentName(n int) string { return fmt.Sprintf("agent-%03d", n) }
+
+// configuration has all agents, each also as a caller with a scope at some others.
+func (t *town) configuration(agents string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: %s\nissuer: {url: \"http://%s\", directory: state, maximum_lifetime: 24h}\n", t.listen, t.listen)
+	b.WriteString("identity:\n  dev:\n    - {name: carol, token: carol-session-token}\n  callers:\n")
+	for n := range t.sizes.agents {
+		fmt.Fprintf(&b, "    - {agent: %[1]s, client: %[1]s}\n", agentName(n))
+	}
+	b.WriteString("evidence: {origin: " + origin + ", signatures: batch}\npolicies: [policies.cedar]\napprovals: {operators: [\"user:carol\"], rules: [{agent: agent-000, operation: \"data:use/delete\", approvers: [\"user:carol\"]}]}\ndefaults: {request_rate: 0}\nlimits: {denials: 1}\nagents:\n")
+	for n := range t.sizes.agents {
+		fmt.Fprintf(&b, "  - {id: %[1]s, upstream: \"http://%[2]s/%[1]s\", mode: %[3]s}\n", agentName(n), agents, []string{"observe", "scoped", "prefer", "require"}[n%4])
+	}
+	b.WriteString("offers:\n")
+	for n := range t.sizes.agents {
+		fmt.Fprintf(&b, "  %s: [{id: \"data:use\", operations: [export, search, delete], maximum_lifetime: 24h, maximum_depth: 4}]\n", agentName(n))
+	}
+	b.WriteString("skills:\n")
+	for n := range t.sizes.agents {
+		fmt.Fprintf(&b, "  %s: [{skill: export, grant: \"data:use\", operation: export}, {skill: search, grant: \"data:use\", operation: search, effect: read}]\n", agentName(n))
+	}
+	b.WriteString("scopes:\n")
+	for n := range t.sizes.agents {
+		fmt.Fprintf(&b, "  %s: {", agentName(n))
+		for e := range edges {
+			fmt.Fprintf(&b, "%s: [\"data:use/search\"], ", agentName(t.callee(n, e)))
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// callee is one of the agents that an agent may call.
+func (t *town) callee(n, edge int) int { return (n + 1 + 7*edge) % t.sizes.agents }
+
+// begin starts the agents and the program, with a store that is filled before.
+func (t *town) begin(ctx context.Context) error {
+	agents, err := t.serveAgents()
+	if err != nil {
+		return err
+	}
+	if t.listen, err = freeport.Lasting(); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"powerbox.yaml": t.configuration(agents), "policies.cedar": "permit(principal, action, resource);\n"} {
+		if err := os.WriteFile(filepath.Join(t.dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(t.dir, "state", "powerbox.db")); errors.Is(err, os.ErrNotExist) {
+		// The program makes the keys and puts them on record.
+		if err := errors.Join(t.serve(ctx), t.end()); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	if err := t.fill(ctx); err != nil {
+		return fmt.Errorf("filling the store: %w", err)
+	}
+	t.filled = time.Since(start)
+	start = time.Now()
+	if err := t.serve(ctx); err != nil {
+		return err
+	}
+	t.began = time.Since(start)
+	return t.login(ctx)
+}
+
+// serveAgents serves the cards of all agents, in this process.
+func (t *town) serveAgents() (address string, err error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	address = l.Addr().String()
+	t.agents = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		if path != ".well-known/agent-card.json" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"name":%[1]q,"description":"An agent","version":"1.0.0","supportedInterfaces":[{"url":"http://%[2]s/%[1]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
+			"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],
+			"skills":[{"id":"export","name":"Export","description":"Exports data","tags":["data"]},{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`, name, address)
+	})}
+	go func() { _ = t.agents.Serve(l) }() // how it ends is of no interest
+	return address, nil
+}
+
+// serve runs powerbox.
+func (t *town) serve(ctx context.Context) error {
+	log, err := os.Create(filepath.Join(t.dir, "powerbox.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()                                 // the process has it
+	t.process = exec.CommandContext(ctx, t.powerbox, "serve", "--dev") //nolint:gosec // the program under test
+	t.process.Dir, t.process.Stdout, t.process.Stderr = t.dir, log, log
+	if err := t.process.Start(); err != nil {
+		return err
+	}
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the program says readiness by HTTP alone
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.listen+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		if res, err := http.DefaultClient.Do(r); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+	}
+	text, _ := os.ReadFile(log.Name())
+	return fmt.Errorf("powerbox is not ready after %v:\n%s", patience, text[max(0, len(text)-2000):])
+}
+
+// login opens the session of an operator.
+func (t *town) login(ctx context.Context) error {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	t.client = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	form := strings.NewReader(url.Values{"user": {"carol"}, "next": {"/admin"}}.Encode())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.listen+"/login", form)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := t.client.Do(r)
+	if err != nil {
+		return err
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusSeeOther {
+		return fmt.Errorf("the login: HTTP %d", res.StatusCode)
+	}
+	return nil
+}
+
+// end ends the program, which closes its store.
+func (t *town) end() error {
+	if t.process == nil || t.process.Process == nil {
+		return nil
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if t.client != nil {
+		t.client.CloseIdleConnections()
+	}
+	err := t.process.Process.Signal(syscall.SIGTERM)
+	_ = t.process.Wait() // how it ended is in its log
+	t.process = nil
+	return err
+}
+
+func (t *town) close() error {
+	err := t.end()
+	if t.agents != nil {
+		err = errors.Join(err, t.agents.Close())
+	}
+	return err
+}

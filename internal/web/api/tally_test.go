@@ -1,0 +1,80 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/action"
+)
+
+// attempt is a record of an attempt of desk at mail.
+func attempt(at time.Time, d evidence.Decision) evidence.Record {
+	return evidence.Record{AgentID: "mail", ActionType: "a2a.SendMessage", Decision: d, Time: at, Details: evidence.Details{Gate: &evidence.Gate{Origin: "desk", Target: "mail", Required: []string{"mail/send"}}}}
+}
+
+// A pair is counted as it was at a time, in whole steps, also where records come late.
+func TestPairsUpToATime(t *testing.T) {
+	named := func(string) bool { return true }
+	s := &seen{}
+	for _, r := range []evidence.Record{
+		attempt(noon, evidence.Allow), attempt(noon.Add(20*time.Minute), evidence.Deny), attempt(noon.Add(-time.Hour), evidence.Deny), attempt(noon.Add(2*time.Minute), evidence.Allow),
+		{AgentID: "mail", ActionType: action.CapabilityRequest.String(), Decision: evidence.Allow, Time: noon.Add(10 * time.Minute), Details: evidence.Details{Requester: "desk"}},
+		{AgentID: "mail", ActionType: action.CapabilityRequest.String(), Decision: evidence.Deny, Time: noon, Details: evidence.Details{Requester: "desk"}},
+	} {
+		s.add(r, named)
+	}
+	for until, want := range map[time.Duration]string{
+		-2 * time.Hour: "0 0 0 false", -time.Hour: "0 1 0 true", -time.Minute: "0 1 0 true", 4 * time.Minute: "2 1 0 true", 10 * time.Minute: "2 1 1 true", time.Hour: "2 2 1 true",
+	} {
+		p, ok := s.pairs[[2]string{"desk", "mail"}].upTo(noon.Add(until))
+		if got := fmt.Sprint(p.Allowed, p.Denied, p.Given, ok); got != want {
+			t.Errorf("%s after noon: %s; want %s", until, got, want)
+		}
+	}
+}
+
+// Steps double where there are too many counts, and nothing is lost.
+func TestPairsHaveBoundedMemory(t *testing.T) {
+	s := &seen{}
+	named := func(string) bool { return true }
+	for i := range 100 {
+		s.add(attempt(noon.Add(time.Duration(i)*5*time.Minute), evidence.Allow), named)
+	}
+	for range 2 {
+		s.coarser()
+	}
+	p := s.pairs[[2]string{"desk", "mail"}]
+	if s.step != 4*firstStep || s.count != 25 || len(p.tallies) != 25 || s.first > noon.Unix() {
+		t.Errorf("steps of %d s, %d counts, %d of the pair, from %d", s.step, s.count, len(p.tallies), s.first)
+	}
+	if all, _ := p.upTo(noon.Add(24 * time.Hour)); all.Allowed != 100 {
+		t.Errorf("%d calls are left of 100", all.Allowed)
+	}
+	if some, _ := p.upTo(noon.Add(19 * time.Minute)); some.Allowed != 4 {
+		t.Errorf("%d calls in the first step; want 4", some.Allowed)
+	}
+}
+
+// A page does not wait until a long log is read: it counts a part, and says so.
+func TestPagesDoNotWaitForALongLog(t *testing.T) {
+	log := &shelf{}
+	log.work(t, "mail", evidence.Achieved, 1)
+	one := log.all[0]
+	for range scoresLook + 100 {
+		log.all = append(log.all, one)
+	}
+	s := &Scores{Log: log, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
+	tried, err := s.Pairs(t.Context(), time.Time{})
+	if err != nil || !tried.Behind || s.ledger.place < scoresLook || s.ledger.place > scoresLook+10 {
+		t.Errorf("after a look at a long log: %d records, behind %t, %v", s.ledger.place, tried.Behind, err)
+	}
+	if _, behind, err := s.Drifts(t.Context(), "mail"); err != nil || behind {
+		t.Errorf("after a second look: behind %t, %v", behind, err)
+	}
+	if err := s.Update(t.Context()); err != nil || s.ledger.place != int64(len(log.all)) || s.Levels() == nil {
+		t.Errorf("after an update: %d of %d records, %v, %v", s.ledger.place, len(log.all), s.Levels(), err)
+	}
+}
