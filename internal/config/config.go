@@ -261,6 +261,8 @@ type Evidence struct {
 	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"Which records are signed: every one (record), or the last of each agent's records in one commit (batch), which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may continue. local: after the gateway's own disk has the record."`
 
+	Outcome string `key:"outcome" default:"before" enum:"before,behind" doc:"When the outcome of a call is on the disk. before: before the answer leaves. behind: for calls that only read, the answer does not wait. If the process is killed in between, the evidence says that the outcome is unknown. The decision is always on the disk before the call is made. Calls that change something or take from a budget, and calls that ask for a receipt, always wait."`
+
 	Witnesses        []Witness     `key:"witnesses" doc:"Witnesses that cosign the log's checkpoints (C2SP tlog-witness), preferably run by other people than the server. The server does not start if its store is behind, or differs from, the cosigned checkpoints."`
 	Quorum           int           `key:"quorum" default:"0" min:"0" max:"100" doc:"Number of witnesses that must have cosigned: more than half of them; 0 is the smallest such number."`
 	WitnessPeriod    time.Duration `key:"witness_period" default:"10s" doc:"Time between two rounds of cosigning; from 100ms to 1h."`
