@@ -351,7 +351,7 @@ func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 		Identities: gateway.Identities{Signer: agent.Signer, Drift: gateway.Drift(c.Drift)},
 		Offered: gateway.Offered{
 			Skills: map[string]gateway.Skill{}, Methods: c.UnknownMethods, InvokeNative: c.Invoke == "native", LegacyMember: c.CardLegacyMember,
-			EnforcesContext: c.Enforces == "context" || c.Protocol == "local",
+			EnforcesContext: c.Enforces == "context" || c.Protocol == "local", NoContext: c.Context == "none",
 		},
 		Enforced: gateway.Enforced{
 			Trust: trust.Level(c.Trust), AdmitFreeText: c.AdmitFreeText == "unsafe", RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension,

@@ -127,6 +127,7 @@ type Agent struct {
 	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first match counts. powerbox mode takes precedence."`
 	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the mode holds; the others are observed. The same caller always gets the same mode."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent enforces the signed context (context) or not (none)."`
+	Context          string      `key:"context" default:"signed" enum:"signed,none" doc:"Whether the gateway signs a context for the agent with every call (signed) or sends none. Use none only for an agent that does not verify it and is reached through its gateway alone: it saves a signature a call."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
 	Authorization    AgentScopes `key:"authorization" doc:"The authorization extension (urn:a2a:ext:authorization:v1) on the agent's card, and its enforcement."`
 	AgentAuth        AgentAuth   `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
