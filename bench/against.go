@@ -49,7 +49,7 @@ func againstTrials(ctx context.Context, dir, binary, suffix string) (trials []tr
 	}
 	var towns [2]*town
 	for i, signatures := range []string{"batch", "record"} {
-		if towns[i], err = newTownOf(ctx, dir, binary, "agent", "", "signatures: "+signatures); err != nil {
+		if towns[i], err = newTownOf(ctx, dir, plan{binary: binary, role: "agent", evidence: "signatures: " + signatures}); err != nil {
 			return nil, stop, err
 		}
 		closers = append(closers, towns[i].close)

@@ -42,7 +42,7 @@ func (l load) dialAll(ctx context.Context, n int) (conns []*conn, err error) {
 		if err != nil {
 			return nil, errors.Join(err, closeConns(conns))
 		}
-		conns = append(conns, &conn{c, bufio.NewReaderSize(c, 16<<10), nil})
+		conns = append(conns, &conn{Conn: c, in: bufio.NewReaderSize(c, 16<<10)})
 	}
 	return conns, nil
 }
@@ -64,11 +64,16 @@ func closeConns(conns []*conn) error {
 
 type conn struct {
 	net.Conn
-	in   *bufio.Reader
-	body []byte
+	in    *bufio.Reader
+	body  []byte
+	later bool // the answer has Retry-After
 }
 
-// call makes one call.
+// errRefused is the answer of a server that has too many calls.
+var errRefused = errors.New("the status is 503")
+
+// call makes one call. It returns [errRefused] for one that was turned away with a time to
+// repeat it.
 func (l load) call(c *conn, request []byte) error {
 	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		return err
@@ -76,8 +81,14 @@ func (l load) call(c *conn, request []byte) error {
 	if _, err := c.Write(request); err != nil {
 		return err
 	}
-	if err := c.answer(); err != nil {
+	refused, err := c.answer()
+	switch {
+	case err != nil:
 		return err
+	case refused && !c.later:
+		return fmt.Errorf("%w without Retry-After", errRefused)
+	case refused:
+		return errRefused
 	}
 	if !bytes.Contains(c.body, l.want) {
 		return fmt.Errorf("the answer is %.300q", c.body)
@@ -86,37 +97,52 @@ func (l load) call(c *conn, request []byte) error {
 }
 
 // answer reads one answer with a Content-Length or in chunks.
-func (c *conn) answer() error {
+func (c *conn) answer() (refused bool, err error) {
 	status, err := c.in.ReadSlice('\n')
 	if err != nil {
-		return err
+		return false, err
 	}
-	if !bytes.Contains(status, []byte(" 200 ")) {
-		return fmt.Errorf("the status is %.100q", status)
+	if refused = bytes.Contains(status, []byte(" 503 ")); !refused && !bytes.Contains(status, []byte(" 200 ")) {
+		return false, fmt.Errorf("the status is %.100q", status)
 	}
-	length, chunked := -1, false
+	length, chunked, err := c.head()
+	if err != nil {
+		return false, err
+	}
+	c.body = c.body[:0]
+	if !chunked {
+		return refused, c.take(length)
+	}
+	return refused, c.chunks()
+}
+
+// head reads the headers of an answer.
+func (c *conn) head() (length int, chunked bool, err error) {
+	length, c.later = -1, false
 	for {
 		line, err := c.in.ReadSlice('\n')
 		if err != nil {
-			return err
+			return 0, false, err
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch textproto.CanonicalMIMEHeaderKey(string(name)) {
 		case "Content-Length":
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return err
+				return 0, false, err
 			}
 		case "Transfer-Encoding":
 			chunked = true
+		case "Retry-After":
+			c.later = true
 		}
 		if len(line) <= 2 {
-			break
+			return length, chunked, nil
 		}
 	}
-	c.body = c.body[:0]
-	if !chunked {
-		return c.take(length)
-	}
+}
+
+// chunks reads a body in chunks.
+func (c *conn) chunks() error {
 	for {
 		line, err := c.in.ReadSlice('\n')
 		if err != nil {

@@ -38,6 +38,8 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	name := flags.String("trial", "", "run only the trials with this, or one of these parted by commas, in their name")
 	soaking := flags.Duration("soak", 0, "measure nothing; drive the binary for this long with 32 callers and as long with 512")
 	fan := flags.Int("fanout", 0, "measure a revocation to so many subscribers of the feed, and as many open streams, and nothing else")
+	curving := flags.Duration("curve", 0, "measure latency against offered load, for this long at each load, and nothing else")
+	binary := flags.String("binary", "", "the powerbox binary for -curve; default that of this tree")
 	other := flags.String("against", "", "compare the gateway's CPU and latency with this powerbox binary, and measure nothing else")
 	write := flags.Bool("write", false, "also write "+page)
 	if err := flags.Parse(args); err != nil {
@@ -45,6 +47,9 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	}
 	if *fan > 0 {
 		return runFanout(context.Background(), *dir, *fan, stdout)
+	}
+	if *curving > 0 {
+		return curveMain(*dir, *binary, *name, *curving, *write, stdout, stderr)
 	}
 	if *other != "" {
 		return runAgainst(context.Background(), *dir, *other, *rounds, *cell, stdout, stderr)
@@ -61,7 +66,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 		return os.WriteFile(page, []byte(withSoak(string(old), out.String())), 0o644) //nolint:gosec // a page of the documentation
 	}
 	f := newField(now, *dir, *only)
-	f.hostile, f.soak = hostileOf(string(old)), soakOf(string(old))
+	f.curve, f.hostile, f.soak = curveOf(string(old)), hostileOf(string(old)), soakOf(string(old))
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err := f.fill(); err != nil {
 		return err

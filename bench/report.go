@@ -105,7 +105,7 @@ Median over the rounds.
 | --- | --- |
 {{range .Others}}| {{.Name}} | {{.Value}} |
 {{end}}
-{{.Hostile}}{{.Soak}}## Peers
+{{.Curve}}{{.Hostile}}{{.Soak}}## Peers
 
 {{range .Peers}}- {{.}}
 {{end}}`))
@@ -156,7 +156,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	times, others := lines(rounds)
 	return layout.Execute(w, map[string]any{
 		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
-		"Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
+		"Curve": f.curve, "Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
 	})
 }
 

@@ -30,6 +30,7 @@ type field struct {
 	err     error
 	allocs  float64  // of one warm authorization
 	only    string   // the part to run alone; "" for all
+	curve   string   // the section about latencies
 	soak    string   // the section about the last soak
 	hostile string   // the section about hostile requests
 	peers   []string // modules with versions that are not this program's

@@ -70,6 +70,7 @@ resources:
       - {collection: reports, id: /vault/q1-financial.pdf, name: Q1 Financial Summary}
 policies: [policies.cedar]
 evidence: {%s}
+%s
 # One caller makes all calls, as fast as it can, and each is to have its record.
 defaults: {request_rate: 0}
 limits: {denials: 0, streams: 1000}
@@ -78,24 +79,33 @@ limits: {denials: 0, streams: 1000}
 const townPolicies = `permit(principal == User::"user:alice", action in Action::"documents/documents:read", resource in Collection::"documents/reports");
 `
 
-// newTown builds the binary and starts it in front of an agent of that role.
-func newTown(ctx context.Context, dir, role, agentLines, evidence string) (t *town, err error) {
-	return newTownOf(ctx, dir, "", role, agentLines, evidence)
+// plan is how a town is set up.
+type plan struct {
+	binary   string // powerbox; "" builds that of this tree
+	role     string // of the agent
+	agent    string // further lines of its configuration, with a verb for the address of gRPC
+	evidence string // members of the section evidence
+	lines    string // further sections
 }
 
-// newTownOf is newTown with a binary that is there already.
-func newTownOf(ctx context.Context, dir, binary, role, agentLines, evidence string) (t *town, err error) {
-	t = &town{binary: binary}
+// newTown builds the binary and starts it in front of an agent of that role.
+func newTown(ctx context.Context, dir, role, agentLines, evidence string) (t *town, err error) {
+	return newTownOf(ctx, dir, plan{role: role, agent: agentLines, evidence: evidence})
+}
+
+// newTownOf starts a town by its plan.
+func newTownOf(ctx context.Context, dir string, p plan) (t *town, err error) {
+	t = &town{binary: p.binary}
 	if t.folder, err = os.MkdirTemp(dir, "bench"); err != nil {
 		return nil, err
 	}
-	if err := t.start(ctx, role, agentLines, evidence); err != nil {
+	if err := t.start(ctx, p); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
 
-func (t *town) start(ctx context.Context, role, agentLines, evidence string) error {
+func (t *town) start(ctx context.Context, p plan) error {
 	if err := t.certify(); err != nil {
 		return err
 	}
@@ -111,9 +121,10 @@ func (t *town) start(ctx context.Context, role, agentLines, evidence string) err
 	if t.address, err = freeport.Lasting(); err != nil {
 		return err
 	}
-	if t.agent, err = t.peer(ctx, role, role, t.upstream); err != nil {
+	if t.agent, err = t.peer(ctx, p.role, p.role, t.upstream); err != nil {
 		return err
 	}
+	agentLines := p.agent
 	if agentLines != "" {
 		if t.grpc, err = freeport.Lasting(); err != nil {
 			return err
@@ -121,7 +132,7 @@ func (t *town) start(ctx context.Context, role, agentLines, evidence string) err
 		agentLines = fmt.Sprintf(agentLines, t.grpc)
 	}
 	for name, text := range map[string]string{
-		"powerbox.yaml": fmt.Sprintf(townConfiguration, t.address, t.upstream, agentLines, evidence), "policies.cedar": townPolicies,
+		"powerbox.yaml": fmt.Sprintf(townConfiguration, t.address, t.upstream, agentLines, p.evidence, p.lines), "policies.cedar": townPolicies,
 	} {
 		if err := os.WriteFile(filepath.Join(t.folder, name), []byte(text), 0o600); err != nil {
 			return err

@@ -132,7 +132,10 @@ type Call struct {
 	// Free is the content of the call that names no skill.
 	Free Free
 	// Reads reports that the call is known to change nothing.
-	Reads   bool
+	Reads bool
+	// Behind reports that the answer need not wait for the record of the outcome, if the
+	// call reads and the operator chose so.
+	Behind  bool
 	Cancels bool // the call ends a task and does nothing else
 	Ambient bool // the caller declares that it relies on ambient authority
 	// Request is what the proof's req claim must say.
@@ -286,8 +289,8 @@ type EffectReplay interface {
 	UseFor(reads bool, id string, until, now time.Time) (bool, error)
 }
 
-// Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log and
-// Took is required.
+// Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log, Behind
+// and Took is required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
@@ -303,6 +306,7 @@ type Gate struct {
 	NewID       func() (string, error)
 	Now         func() time.Time
 	Log         *slog.Logger
+	Behind      *Behind // nil: every answer waits for its outcome
 	// Took is told how long the steps decide and record took, or nil.
 	Took func(ctx context.Context, step, agent string, d time.Duration)
 
@@ -413,7 +417,7 @@ func (g *Gate) Outcome(ctx context.Context, v Verdict, status evidence.OutcomeSt
 }
 
 // Conclude is [Gate.Outcome], and returns the id of the record of the outcome: "" where
-// there is none.
+// there is none, or none yet.
 func (g *Gate) Conclude(ctx context.Context, v Verdict, status evidence.OutcomeStatus, detail []byte) (record string, err error) {
 	if v.Record.OutcomeStatus != evidence.Pending {
 		return "", nil
@@ -425,6 +429,9 @@ func (g *Gate) Conclude(ctx context.Context, v Verdict, status evidence.OutcomeS
 	r, err := evidence.Outcome(v.Record, id, g.Now(), status, detail)
 	if err != nil {
 		return "", err
+	}
+	if g.mayFollow(v) && g.behind(ctx, r) {
+		return "", nil
 	}
 	if _, err = g.Recorder.Record(ctx, r); err != nil {
 		if v.gap || v.call != nil && g.goesOn(v.call, &v, err, r.Time) {

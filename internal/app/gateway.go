@@ -79,6 +79,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		RecorderID:  RecorderID,
 		NewID:       func() (string, error) { return i.Issuer.NewID("rec_") },
 		Now:         a.Now, Log: a.Log,
+		Behind: Behind(i.Config),
 	}
 	i.gate = g
 	i.Admin.Unrecorded = func() map[string]int64 {
@@ -108,6 +109,15 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		return err
 	}
 	return errors.Join(i.grpcFronts(), i.openDoors(a.Log), i.serveOn(ctx, a, w, started, g))
+}
+
+// Behind is where outcomes are recorded behind answers, nil if the operator did not choose
+// so.
+func Behind(c *config.Config) *gate.Behind {
+	if c.Evidence.Outcome != "behind" {
+		return nil
+	}
+	return &gate.Behind{}
 }
 
 // byPolicy returns the authority that policy gives a caller without a capability.
@@ -341,7 +351,7 @@ func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 		Identities: gateway.Identities{Signer: agent.Signer, Drift: gateway.Drift(c.Drift)},
 		Offered: gateway.Offered{
 			Skills: map[string]gateway.Skill{}, Methods: c.UnknownMethods, InvokeNative: c.Invoke == "native", LegacyMember: c.CardLegacyMember,
-			EnforcesContext: c.Enforces == "context" || c.Protocol == "local",
+			EnforcesContext: c.Enforces == "context" || c.Protocol == "local", NoContext: c.Context == "none",
 		},
 		Enforced: gateway.Enforced{
 			Trust: trust.Level(c.Trust), AdmitFreeText: c.AdmitFreeText == "unsafe", RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension,

@@ -44,6 +44,9 @@ func (i *Instance) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
 	defer cancel()
 	err := i.telemetry.Close(ctx)
+	if i.gate != nil {
+		i.gate.Behind.End()
+	}
 	if i.Store != nil {
 		err = errors.Join(err, i.Store.Close())
 	}

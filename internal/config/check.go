@@ -362,6 +362,9 @@ func (k checker) checkEvidence(at string, a Agent) {
 	if a.Bodies.Keep != "none" && k.Evidence.Arguments == "full" {
 		k.place(at+".bodies.keep", "%q has bodies that can be erased, and evidence.arguments: full keeps the same inside records, where they cannot; want redacted or none there", a.Bodies.Keep)
 	}
+	if a.Context == "none" && a.Enforces == "context" {
+		k.place(at+".context", "none sends no context, and enforces: context says that the agent enforces it; want signed, or enforces: none")
+	}
 	if a.Degraded.Calls != "none" && a.GatewayURL != "" {
 		k.place(at+".degraded.calls", "%q is for agents behind the server itself: a remote gateway (gateway_url) cannot record a gap after its disk has failed", a.Degraded.Calls)
 	}

@@ -146,6 +146,7 @@ type Agent struct {
 	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first match counts. powerbox mode takes precedence."`
 	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the mode holds; the others are observed. The same caller always gets the same mode."`
 	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent enforces the signed context (context) or not (none)."`
+	Context          string      `key:"context" default:"signed" enum:"signed,none" doc:"Whether the gateway signs a context for the agent with every call (signed) or sends none. Use none only for an agent that does not verify it and is reached through its gateway alone: it saves a signature a call."`
 	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
 	Authorization    AgentScopes `key:"authorization" doc:"The authorization extension (urn:a2a:ext:authorization:v1) on the agent's card, and its enforcement."`
 	AgentAuth        AgentAuth   `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
@@ -279,6 +280,8 @@ type Evidence struct {
 	Retention  int    `key:"retention_years" default:"10" min:"1" max:"100" doc:"Years for which signatures must stay convincing. More than 10 need algorithm ML-DSA-87. Records are not deleted afterwards."`
 	Signatures string `key:"signatures" default:"record" enum:"record,batch" doc:"Which records are signed: every one (record), or the last of each agent's records in one commit (batch), which covers those before it."`
 	Durability string `key:"durability" default:"local" enum:"local" doc:"When an action may continue. local: after the gateway's own disk has the record."`
+
+	Outcome string `key:"outcome" default:"before" enum:"before,behind" doc:"When the outcome of a call is on the disk. before: before the answer leaves. behind: for calls that only read, the answer does not wait. If the process is killed in between, the evidence says that the outcome is unknown. The decision is always on the disk before the call is made. Calls that change something or take from a budget, and calls that ask for a receipt, always wait."`
 
 	Witnesses        []Witness     `key:"witnesses" doc:"Witnesses that cosign the log's checkpoints (C2SP tlog-witness), preferably run by other people than the server. The server does not start if its store is behind, or differs from, the cosigned checkpoints."`
 	Quorum           int           `key:"quorum" default:"0" min:"0" max:"100" doc:"Number of witnesses that must have cosigned: more than half of them; 0 is the smallest such number."`

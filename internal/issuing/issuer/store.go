@@ -255,6 +255,16 @@ type Versions struct {
 	Timeline string // of the database: another one after a failover
 }
 
+// lazy is the key of [Lazy].
+type lazy struct{}
+
+// Lazy has an Update wait a little for others to share its commit with, since no call waits
+// for it.
+func Lazy(ctx context.Context) context.Context { return context.WithValue(ctx, lazy{}, true) }
+
+// IsLazy reports whether a context is one of [Lazy].
+func IsLazy(ctx context.Context) bool { return ctx.Value(lazy{}) != nil }
+
 // inTime is the key of [InTime].
 type inTime struct{}
 

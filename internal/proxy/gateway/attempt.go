@@ -73,6 +73,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.Attempts = append(c.Attempts, powerbox.Admission(x.Scopes.Operations...))
 	}
 	c.Reads, c.Cancels = !x.by().changes(x, &tried), x.call.Method == a2a.CancelTask
+	c.Behind = !wantsReceipt(x.request.Header) // which proves an outcome that is on record
 	if c.Approval = x.approving(&tried); c.Approval {
 		// Question, answer and action are told as one story.
 		tried.trace = cmp.Or(tried.trace, newTrace())

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,6 +13,18 @@ import (
 
 // contextLife is how long a context is good. It is for one request.
 const contextLife = time.Minute
+
+// sign puts the context of a body into headers for the agent, unless it gets none.
+func (g *Gateway) sign(h http.Header, x *decided, delegated []Delegated, body []byte) error {
+	if x.NoContext {
+		return nil
+	}
+	signed, err := g.context(x, delegated, body)
+	if err == nil {
+		h.Set(HeaderContext, signed)
+	}
+	return err
+}
 
 // context signs the facts for the agent: the caller, its authority, and
 // which resources are meant. It is the only place where real identifiers leave

@@ -214,17 +214,15 @@ func (g *Gateway) composeMessage(f *forwardable) error {
 
 // address says where the call goes, and with which headers.
 func (g *Gateway) address(f *forwardable, delegated []Delegated) error {
-	context, err := g.context(f.decided, delegated, f.body)
-	if err != nil {
-		return err
-	}
 	f.added, f.query = f.queryAdded(), f.queryBehind()
 	f.header = http.Header{}
 	if f.mode != gate.Observe {
 		f.header = f.allowedHeader()
 	}
 	h := f.header
-	h.Set(HeaderContext, context)
+	if err := g.sign(h, f.decided, delegated, f.body); err != nil {
+		return err
+	}
 	// A compressed answer could not be read for the tasks in it.
 	h.Set("Accept-Encoding", "identity")
 	if f.binding == a2a.GRPC {

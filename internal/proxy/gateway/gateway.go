@@ -102,6 +102,7 @@ type Offered struct {
 	InvokeNative    bool                 // the agent knows a2a/skill/invoke itself
 	LegacyMember    bool                 // whether its card gets the top-level capabilityGrants
 	EnforcesContext bool                 // whether it decides every effect by the forwarded context
+	NoContext       bool                 // whether it gets none
 }
 
 // Enforced says how calls are held to grants.

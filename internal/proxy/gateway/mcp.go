@@ -422,16 +422,15 @@ func (g *Gateway) refuseServer(r *http.Response, x *forwardable, id powerbox.Val
 			powerbox.Member{Name: "message", Value: powerbox.String("this client takes no requests of that method; agents.mcp.server_requests of its gateway can list it")},
 		)},
 	).AppendJSON(nil)
-	signed, err := g.context(x.decided, nil, answer)
-	if err != nil {
-		return err
-	}
 	again := r.Request.Clone(context.WithoutCancel(ctx))
 	again.Method = http.MethodPost
 	hop.Onward(again, answer, false)
 	again.Header.Set("Content-Type", typeJSON)
 	again.Header.Set("Accept", typeJSON+", "+typeEvents)
-	again.Header.Set(HeaderContext, signed)
+	again.Header.Del(HeaderContext) // of the request that is answered
+	if err := g.sign(again.Header, x.decided, nil, answer); err != nil {
+		return err
+	}
 	again.Header.Del("Last-Event-Id")
 	if id := r.Header.Get(mcp.HeaderSession); id != "" {
 		again.Header.Set(mcp.HeaderSession, id)

@@ -24,8 +24,10 @@ const (
 	receiptNone     = "none"
 )
 
-func (x *decided) wantsReceipt() bool {
-	asked := x.request.Header.Get(HeaderReceipt)
+func (x *decided) wantsReceipt() bool { return wantsReceipt(x.request.Header) }
+
+func wantsReceipt(h http.Header) bool {
+	asked := h.Get(HeaderReceipt)
 	return asked == receiptMetadata || asked == receiptOutcome
 }
 

@@ -105,19 +105,20 @@ func sameAs(t issuer.Told, sealed evidence.Sealed) error {
 func Sign(records []evidence.Sealed, signer evidence.Signer) error {
 	due := unsigned(records)
 	workers := max(1, min(runtime.GOMAXPROCS(0), len(due)/signaturesAWorker))
-	var group errgroup.Group
-	for w := range workers {
-		group.Go(func() error {
-			for n := w; n < len(due); n += workers {
-				var err error
-				if records[due[n]], err = records[due[n]].Sign(signer); err != nil {
-					return err
-				}
+	part := func(w int) error {
+		for n := w; n < len(due); n += workers {
+			var err error
+			if records[due[n]], err = records[due[n]].Sign(signer); err != nil {
+				return err
 			}
-			return nil
-		})
+		}
+		return nil
 	}
-	return group.Wait()
+	var group errgroup.Group
+	for w := range workers - 1 {
+		group.Go(func() error { return part(w + 1) })
+	}
+	return errors.Join(part(0), group.Wait())
 }
 
 // signaturesAWorker is the number of signatures for which it is worth while to

@@ -131,6 +131,8 @@ type Store struct {
 	takenIn chan struct{} // closed when nothing is taken in any more
 	mayWait int           // maxWaiting
 
+	lazyTime time.Duration // lazyTime
+
 	mu      sync.Mutex        // guards waiting
 	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
 
@@ -167,7 +169,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		config: config, lock: lock,
 		changes: make(chan *change, maxBatch), done: make(chan struct{}),
 		copy: make(chan struct{}, 1), copied: make(chan struct{}),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting,
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting, lazyTime: lazyTime,
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.release())

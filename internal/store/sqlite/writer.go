@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type change struct {
 	until  time.Time // when its turn comes too late; the zero time for never
 	run    func(*transaction) error
 	answer func(error)
+	lazy   bool // no call waits for it
 }
 
 // over returns why the turn of a change comes too late, nil while it does not.
@@ -55,7 +57,7 @@ func (s *Store) update(ctx context.Context, run func(*transaction) error) error 
 		until = own
 	}
 	result := make(chan error, 1)
-	if err := s.hand(&change{ctx: ctx, until: until, run: run, answer: func(err error) { result <- err }}); err != nil {
+	if err := s.hand(&change{ctx: ctx, until: until, run: run, answer: func(err error) { result <- err }, lazy: issuer.IsLazy(ctx)}); err != nil {
 		return err
 	}
 	if issuer.IsInTime(ctx) {
@@ -126,8 +128,36 @@ const copyEvery, copyRecords = 64, 16
 func (s *Store) write() {
 	defer close(s.done)
 	for first := range s.changes {
-		s.commit(s.gather(first))
+		batch := s.gather([]*change{first})
+		if !slices.ContainsFunc(batch, func(c *change) bool { return !c.lazy }) {
+			batch = s.company(batch)
+		}
+		s.commit(batch)
 	}
+}
+
+// lazyTime is how long changes for which no call waits are kept for one that a call waits
+// for, with which they share a wait for the disk.
+const lazyTime = 10 * time.Millisecond
+
+// company adds changes to a batch of lazy ones until one comes that is not.
+func (s *Store) company(batch []*change) []*change {
+	timer := time.NewTimer(s.lazyTime)
+	defer timer.Stop()
+	for len(batch) < maxBatch {
+		select {
+		case c, more := <-s.changes:
+			if !more {
+				return batch
+			}
+			if batch = append(batch, c); !c.lazy {
+				return s.gather(batch)
+			}
+		case <-timer.C:
+			return batch
+		}
+	}
+	return batch
 }
 
 // copyLog copies the write-ahead log into the file while the writer continues,
@@ -147,8 +177,7 @@ const maxYields = 3
 
 // gather takes the changes that wait, and lets those who are about to bring one
 // do so: a commit costs the disk the same for one change as for many.
-func (s *Store) gather(first *change) []*change {
-	batch := []*change{first}
+func (s *Store) gather(batch []*change) []*change {
 	for yielded := 0; len(batch) < maxBatch; {
 		select {
 		case c, more := <-s.changes:

@@ -58,7 +58,10 @@ type Recorder struct{ Store issuer.Store }
 // Record implements [gate.Recorder].
 func (r Recorder) Record(ctx context.Context, record evidence.Record) (evidence.Sealed, error) {
 	var sealed evidence.Sealed
-	err := r.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
+	if ctx = issuer.InTime(ctx); gate.IsLazy(ctx) {
+		ctx = issuer.Lazy(ctx)
+	}
+	err := r.Store.Update(ctx, func(tx issuer.Tx) error {
 		var err error
 		sealed, err = tx.Append(record)
 		return err
