@@ -76,6 +76,7 @@ func check(c *Config, d *decoder) {
 	k.checkAgents()
 	k.checkAgentAuth()
 	k.checkApprovals()
+	k.checkOAuth()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()
