@@ -239,14 +239,42 @@ func (d *door) approve(b *http.Client, page string, without ...string) string {
 	return d.url + html.UnescapeString(to[1])
 }
 
-// code takes an authorization request to its end, with one approval.
+// code takes an authorization request to its end, with one approval on the page.
 func (d *door) code(b *http.Client, request string, without ...string) url.Values {
+	d.t.Helper()
+	return d.returned(b, d.approve(b, d.asked(b, request), without...))
+}
+
+// codeByAPI is code with an approval by the interface of people, of everything.
+func (d *door) codeByAPI(b *http.Client, request string) url.Values {
+	d.t.Helper()
+	page := d.asked(b, request)
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.url+"/v1/approvals/"+page[strings.LastIndexByte(page, '/')+1:], strings.NewReader("{}"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Powerbox-Dev-User", "dev")
+	if got := d.do(http.DefaultClient, r); got.status != http.StatusOK {
+		d.t.Fatalf("the approval by the interface: %d %s", got.status, got.body)
+	}
+	return d.returned(b, request)
+}
+
+// asked is the page to which an authorization request sends a browser.
+func (d *door) asked(b *http.Client, request string) string {
 	d.t.Helper()
 	asked := d.get(b, request)
 	if asked.at == nil || !strings.HasPrefix(asked.at.Path, "/approve/ask_") {
 		d.t.Fatalf("the authorization request: %d %v\n%s", asked.status, asked.at, asked.body)
 	}
-	back := d.get(b, d.approve(b, asked.at.String(), without...))
+	return asked.at.String()
+}
+
+// returned is what a client gets with the browser after an approval.
+func (d *door) returned(b *http.Client, request string) url.Values {
+	d.t.Helper()
+	back := d.get(b, request)
 	if back.at == nil || back.at.Query().Get("code") == "" {
 		d.t.Fatalf("after the approval: %d %v\n%s", back.status, back.at, back.body)
 	}
@@ -323,4 +351,24 @@ func (d *door) may(token, tool string) bool {
 	before := d.calls.Load()
 	got := d.call("notes", token, tool)
 	return got.status == http.StatusOK && d.calls.Load() == before+1 && strings.Contains(got.body, "did "+tool)
+}
+
+var revocable = regexp.MustCompile(`/approve/ask_[a-z0-9]+`)
+
+// revokeAll has a person revoke everything that they approved, on their page.
+func (d *door) revokeAll(b *http.Client) {
+	d.t.Helper()
+	seen := map[string]bool{}
+	for _, path := range revocable.FindAllString(d.get(b, d.url+"/approved").body, -1) {
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		if got := d.post(b, path+"/revoke", nil); got.status != http.StatusSeeOther {
+			d.t.Fatalf("the revocation of %s: %d\n%s", path, got.status, got.body)
+		}
+	}
+	if len(seen) == 0 {
+		d.t.Fatal("the page of approvals has none")
+	}
 }
