@@ -15,7 +15,7 @@ func TestAnOAuthTokenIsACapability(t *testing.T) {
 		t.Fatalf("without a token: %d %q; want 401 %q", first.status, first.header.Get("WWW-Authenticate"), want)
 	}
 	got := d.granted("notes:read")
-	if got.Scope != "notes:read" || got.Type != "Bearer" || got.Expires <= 0 || got.Expires > 600 || got.Refresh == "" {
+	if got.Scope != "notes:read" || got.Type != "Bearer" || got.Expires <= 0 || got.Expires > 3600 || got.Refresh != "" {
 		t.Fatalf("the tokens: %+v", got)
 	}
 	if !d.may(got.Access, "read_note") || !d.may(got.Access, "search_notes") {

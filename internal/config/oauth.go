@@ -13,7 +13,7 @@ type OAuth struct {
 	Agents              []string      `key:"agents" doc:"Agents that clients can reach by OAuth (docs/how-to/oauth.md). Empty: OAuth is off."`
 	Clients             []OAuthClient `key:"clients" doc:"Clients that are known. Clients cannot register themselves."`
 	ClientMetadataHosts []string      `key:"client_metadata_hosts" doc:"Hosts whose clients are known by a metadata document, whose https URL is the client id. The server fetches it from public addresses only. * is every host. Empty: none."`
-	AccessToken         time.Duration `key:"access_token" default:"10m" doc:"Longest lifetime of an access token. Its capabilities have their own end."`
+	AccessToken         time.Duration `key:"access_token" default:"1h" doc:"Longest lifetime of an access token. It also ends with its capabilities, and a revocation ends it at once. Clients get a refresh token if they ask for the scope offline_access."`
 	Code                time.Duration `key:"code" default:"1m" doc:"Lifetime of an authorization code; at most 10m."`
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -22,6 +23,7 @@ type Authorization struct {
 	grants    []string
 	of        map[string][]string
 	details   details
+	offline   bool // the client wants refresh tokens
 }
 
 // Read reads an authorization request.
@@ -69,12 +71,13 @@ func (s *Server) read(a *Authorization, q url.Values) error {
 		return err
 	}
 	if a.details.any() {
-		if q.Get("scope") != "" {
+		if a.offline = q.Get("scope") == OfflineAccess; q.Get("scope") != "" && !a.offline {
 			return Errorf(InvalidRequest, "scope and authorization_details stand together; want one of them")
 		}
 		a.grants, a.of = a.details.grants()
 		return nil
 	}
+	a.offline = slices.Contains(strings.Fields(q.Get("scope")), OfflineAccess)
 	a.grants, a.of, err = a.resource.wanted(q.Get("scope"))
 	return err
 }
@@ -105,7 +108,7 @@ func (s *Server) Authorize(ctx context.Context, who people.Person, a Authorizati
 	}
 	code, err := s.seal(asCode, sealed{
 		Key: key, Question: asked.ID, Client: a.Client.ID, Principal: who.Principal, Groups: who.Groups,
-		Resource: a.resource.URL, Redirect: a.Redirect, Challenge: a.challenge, Until: s.config.Now().Add(s.config.Lifetimes.Code),
+		Resource: a.resource.URL, Redirect: a.Redirect, Challenge: a.challenge, Offline: a.offline, Until: s.config.Now().Add(s.config.Lifetimes.Code),
 	})
 	return Answer{Code: code}, err
 }

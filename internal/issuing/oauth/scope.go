@@ -32,13 +32,14 @@ func (r Resource) Scopes() []string {
 // maxScopes is how many scopes one request can have.
 const maxScopes = 64
 
-// offline is asked for by clients that want refresh tokens, which every client gets.
-const offline = "offline_access"
+// OfflineAccess is the scope of clients that want refresh tokens. Some clients that have one never
+// send their person to authorize a wider scope, so it is not given to others.
+const OfflineAccess = "offline_access"
 
 // wanted reads a scope: the grants of it, each with the operations where it has not all
 // of them. An empty scope is all that the resource offers.
 func (r Resource) wanted(scope string) (grants []string, of map[string][]string, err error) {
-	names := slices.DeleteFunc(strings.Fields(scope), func(s string) bool { return s == offline })
+	names := slices.DeleteFunc(strings.Fields(scope), func(s string) bool { return s == OfflineAccess })
 	if len(names) > maxScopes {
 		return nil, nil, Errorf(InvalidScope, "there are %d scopes; want at most %d", len(names), maxScopes)
 	}

@@ -30,6 +30,7 @@ type sealed struct {
 	Resource  string    `json:"u"`
 	Redirect  string    `json:"r,omitempty"`
 	Challenge string    `json:"h,omitempty"`
+	Offline   bool      `json:"o,omitempty"` // refresh tokens are wanted
 	Number    int       `json:"n,omitempty"`
 	Issued    []string  `json:"i,omitempty"` // capabilities
 	Until     time.Time `json:"x"`

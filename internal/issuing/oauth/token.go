@@ -146,7 +146,7 @@ func (s *Server) Refresh(ctx context.Context, c Client, text, scope, resource st
 	return s.tokens(of, b, live, nil)
 }
 
-// tokens makes the tokens of capabilities. Without a question there is no refresh token.
+// tokens makes the tokens of capabilities.
 func (s *Server) tokens(of Resource, b sealed, issued []issuer.Capability, actor *Actor) (Tokens, error) {
 	now := s.config.Now()
 	id, err := s.id()
@@ -169,7 +169,7 @@ func (s *Server) tokens(of Resource, b sealed, issued []issuer.Capability, actor
 		Issuer: s.config.URL, Subject: b.Principal, Audience: of.URL, Client: b.Client, IssuedAt: now.Unix(), Expires: end.Unix(), ID: id,
 		Scope: out.Scope, Capabilities: b.Issued, Actor: actor,
 	})
-	if err != nil || b.Question == "" {
+	if err != nil || !b.Offline {
 		return out, err
 	}
 	out.Refresh, err = s.seal(asRefresh, b)

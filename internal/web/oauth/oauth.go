@@ -333,6 +333,7 @@ func (h *Handler) server(w http.ResponseWriter, _ *http.Request) error {
 	for _, r := range h.config.Server.Resources() {
 		scopes = append(scopes, r.Scopes()...)
 	}
+	scopes = append(scopes, oauth.OfflineAccess)
 	slices.Sort(scopes)
 	methods := []string{"none", "client_secret_basic", "client_secret_post"}
 	h.write(w, http.StatusOK, map[string]any{
