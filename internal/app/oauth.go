@@ -61,7 +61,7 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 				return fmt.Errorf("oauth.clients[%d].redirect_uris: %w", n, err)
 			}
 		}
-		c.Clients = append(c.Clients, oauth.Client{ID: one.ID, Name: one.Name, Redirects: one.RedirectURIs, Secret: one.Secret.Reveal(), Introspects: one.Introspects})
+		c.Clients = append(c.Clients, oauth.Client{ID: one.ID, Name: one.Name, Redirects: one.RedirectURIs, Secret: one.Secret.Reveal(), Introspects: one.Introspects, Exchanges: one.Exchanges})
 	}
 	if len(conf.ClientMetadataHosts) > 0 {
 		strangers := outbound.New(dialled(outbound.Strangers(), i.Config.Limits.DependencyTime))

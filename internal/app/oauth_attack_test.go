@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -358,5 +359,92 @@ func floodOfStarts(d *door) {
 	}
 	if limited == 0 {
 		d.t.Error("130 authorization requests in a moment were all read; want 429")
+	}
+}
+
+// TestClientMetadataIsFetchedFromPublicAddressesOnly has the server asked to fetch what is
+// not public (SSRF), where the operator admits documents of every host.
+func TestClientMetadataIsFetchedFromPublicAddressesOnly(t *testing.T) {
+	fetched := false
+	inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetched = true }))
+	defer inside.Close()
+	d := openDoor(t, "  client_metadata_hosts: ['*']\n")
+	for _, id := range []string{inside.URL + "/client.json", "https://169.254.169.254/latest", "https://10.0.0.1/client.json", "https://[::1]/client.json"} {
+		got := d.get(d.dev, d.request("client_id", id))
+		if d.refusedHere(id, got); !strings.Contains(got.body, "refused") || strings.Contains(got.body, "certificate") {
+			t.Errorf("%s: %s; want that the address is refused", id, got.body)
+		}
+	}
+	if fetched {
+		t.Error("the server connected to an address of this machine")
+	}
+	if got := d.get(http.DefaultClient, d.url+"/.well-known/oauth-authorization-server"); !strings.Contains(got.body, `"client_id_metadata_document_supported":true`) {
+		t.Errorf("the metadata: %s", got.body)
+	}
+}
+
+// TestTokenExchangeNarrows narrows a token for its own client, and for another one, whose
+// token says who acts for whom. Nothing gets wider, and the first revocation ends all.
+func TestTokenExchangeNarrows(t *testing.T) {
+	d := openDoor(t, "")
+	first := d.granted("notes:read")
+	exchange := func(subject string, change ...string) tokens {
+		return d.token(append([]string{
+			"grant_type", "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token", subject, "subject_token_type", "urn:ietf:params:oauth:token-type:access_token", "scope", "notes:read/read",
+		}, change...)...)
+	}
+	own := exchange(first.Access)
+	if own.Scope != "notes:read/read" || own.Kind == "" || own.Refresh != "" || !d.may(own.Access, "read_note") || d.may(own.Access, "search_notes") {
+		t.Errorf("the client's own narrower token: %+v", own)
+	}
+	backend := []string{"client_id", "backend", "client_secret", "a-secret-of-the-backend"}
+	passed := exchange(first.Access, backend...)
+	if passed.Access == "" || !d.may(passed.Access, "read_note") || d.may(passed.Access, "search_notes") {
+		t.Errorf("the token of the next client: %+v", passed)
+	}
+	told := d.post(http.DefaultClient, "/oauth/introspect", url.Values{"client_id": {"backend"}, "client_secret": {"a-secret-of-the-backend"}, "token": {passed.Access}})
+	if want := `"act":{"sub":"client:` + d.url + `#backend","act":{"sub":"client:` + d.url + `#inspector"}}`; !strings.Contains(told.body, want) {
+		t.Errorf("who acts for whom: %s; want %s", told.body, want)
+	}
+	d.refused("wider again", "invalid_scope", exchange(own.Access, "scope", "notes:read/search"))
+	d.refused("another grant", "invalid_scope", exchange(first.Access, "scope", "notes:write"))
+	d.refused("passed on once more than allowed", "invalid_scope", exchange(passed.Access, "client_id", "third", "client_secret", "a-secret-of-the-third"))
+	d.refused("by a client that may not", "unauthorized_client", exchange(first.Access, "client_id", "neighbour"))
+	d.refused("for another resource", "invalid_target", exchange(first.Access, "resource", d.url+"/agents/other"))
+	d.refused("of no token", "invalid_grant", exchange("x"))
+	d.revokeAll(d.dev)
+	d.calls.Store(0)
+	d.dead("the client's own after the revocation", own.Access)
+	d.dead("the next client's after the revocation", passed.Access)
+	d.refused("after the revocation", "invalid_grant", exchange(first.Access))
+}
+
+// TestAuthorizationDetailsAskForATask asks for a capability for a task (RFC 9396).
+func TestAuthorizationDetailsAskForATask(t *testing.T) {
+	d := openDoor(t, "")
+	end := time.Now().Add(10 * time.Minute).UTC().Truncate(time.Second).Format(time.RFC3339)
+	ask := func(details string) string { return d.request("scope", "", "authorization_details", details) }
+	request := ask(`[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["search"],"purpose":"Prepare the budget meeting","expires":"` + end + `"}]`)
+	if page := d.get(d.dev, d.asked(d.dev, request)); !strings.Contains(page.body, "Prepare the budget meeting") {
+		t.Error("the page does not show the purpose of the task")
+	}
+	got := d.redeem(d.code(d.dev, request).Get("code"))
+	if len(got.Details) != 1 || got.Details[0].Grant != "notes:read" || got.Details[0].Expires != end || got.Details[0].Capability == "" || got.Scope != "notes:read/search" || got.Expires > 600 {
+		t.Errorf("the answer: %+v", got)
+	}
+	if !d.may(got.Access, "search_notes") || d.may(got.Access, "read_note") {
+		t.Error("the token does not permit exactly what the details ask for")
+	}
+	for what, details := range map[string]string{
+		"another type":          `[{"type":"payment_initiation","grant":"notes:read"}]`,
+		"an unknown grant":      `[{"type":"urn:powerbox:task-capability","grant":"notes:all"}]`,
+		"an unknown operation":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["delete"]}]`,
+		"an unknown limit":      `[{"type":"urn:powerbox:task-capability","grant":"notes:read","limits":{"title":"budget"}}]`,
+		"an end in the past":    `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"2020-01-01T00:00:00Z"}]`,
+		"an end that is none":   `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"soon"}]`,
+		"two values of one key": `[{"type":"urn:powerbox:task-capability","grant":"notes:read","grant":"notes:write"}]`,
+		"no list":               `{}`,
+	} {
+		d.refusedThere(what, "invalid_authorization_details", d.get(d.dev, ask(details)))
 	}
 }

@@ -46,7 +46,7 @@ agents:
   - {id: other, protocol: mcp, upstream: %q, mode: require}
 offers:
   notes:
-    - {id: "notes:read", description: Read notes, operations: [read, search]}
+    - {id: "notes:read", description: Read notes, operations: [read, search], maximum_depth: 1}
     - {id: "notes:write", description: Change notes, operations: [delete]}
   other:
     - {id: "notes:read", description: Read notes, operations: [read]}
@@ -62,7 +62,8 @@ oauth:
   clients:
     - {id: inspector, name: Inspector, redirect_uris: ["http://127.0.0.1/callback", "https://app.example.org/callback"]}
     - {id: neighbour, redirect_uris: ["https://neighbour.example.org/callback"]}
-    - {id: backend, secret: a-secret-of-the-backend, introspects: true, redirect_uris: ["https://backend.example.org/callback"]}
+    - {id: backend, secret: a-secret-of-the-backend, introspects: true, exchanges: true, redirect_uris: ["https://backend.example.org/callback"]}
+    - {id: third, secret: a-secret-of-the-third, exchanges: true, redirect_uris: ["https://third.example.org/callback"]}
 %s`
 
 const doorPolicy = `permit(principal == User::"user:dev", action in Action::"notes/notes:read", resource in Agent::"notes");

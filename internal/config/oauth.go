@@ -24,6 +24,7 @@ type OAuthClient struct {
 	RedirectURIs []string `key:"redirect_uris" doc:"URIs to which the browser may be sent back, compared byte for byte: https, http on loopback (with any port), or a private scheme with a dot."`
 	Secret       Secret   `key:"secret" doc:"Its secret, at least 16 bytes. Absent: a public client, as on people's machines."`
 	Introspects  bool     `key:"introspects" doc:"Whether it may introspect the tokens of other clients. It needs a secret."`
+	Exchanges    bool     `key:"exchanges" doc:"Whether it may exchange access tokens of other clients for narrower ones of its own. It needs a secret, and the grant a maximum_depth."`
 }
 
 const (
@@ -57,8 +58,8 @@ func (k checker) checkOAuth() {
 		switch {
 		case secret != "" && len(secret) < minimumSecret:
 			k.place(at+".secret", "has %d bytes; want at least %d", len(secret), minimumSecret)
-		case secret == "" && c.Introspects:
-			k.place(at+".introspects", "client %q has no secret, so anybody could be it; give it one", c.ID)
+		case secret == "" && (c.Introspects || c.Exchanges):
+			k.place(at, "client %q has no secret, so anybody could be it; give it one", c.ID)
 		}
 		if strings.HasPrefix(c.ID, "https://") {
 			k.place(at+".id", "%q is the URL of a metadata document; list its host in oauth.client_metadata_hosts", c.ID)

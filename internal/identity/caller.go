@@ -37,7 +37,6 @@ type Caller struct {
 type Token struct {
 	Capabilities []string // ids on record
 	Scope        string   // the same in the client's words
-	Actor        []string // who acts for whom, the caller first; empty without delegation
 }
 
 // IsZero reports whether there is no token.

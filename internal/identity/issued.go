@@ -18,11 +18,7 @@ const TokenType = "at+jwt"
 const (
 	ClaimCapabilities = "powerbox_capabilities"
 	ClaimScope        = "scope"
-	ClaimActor        = "act"
 )
-
-// maxActors is how long a chain of actors can be.
-const maxActors = 8
 
 // addIssued believes the access tokens of this server. They name principals as they are,
 // so no provider's can be taken for them: the issuer decides.
@@ -59,15 +55,6 @@ func (p *provider) token(ctx context.Context, u unverified, audience string, now
 	if err != nil || len(ids) == 0 || slices.Contains(ids, "") || s.client == "" {
 		return session{}, refuse(CodeClaim, "the token names no capabilities")
 	}
-	s.caller.Token = Token{Capabilities: ids, Scope: textMember(u.claims, ClaimScope), Actor: actors(u.claims)}
+	s.caller.Token = Token{Capabilities: ids, Scope: textMember(u.claims, ClaimScope)}
 	return s, nil
-}
-
-// actors is the chain of actors of a token (RFC 8693, section 4.1), the current one first.
-func actors(claims powerbox.Value) []string {
-	var out []string
-	for act, ok := claims.Get(ClaimActor); ok && len(out) < maxActors; act, ok = act.Get(ClaimActor) {
-		out = append(out, textMember(act, "sub"))
-	}
-	return out
 }

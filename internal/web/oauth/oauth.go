@@ -291,6 +291,10 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) 
 		})
 	case "refresh_token":
 		out, err = h.config.Server.Refresh(r.Context(), c, form.Get("refresh_token"), form.Get("scope"), form.Get("resource"))
+	case oauth.GrantExchange:
+		out, err = h.config.Server.Exchange(r.Context(), c, oauth.Exchange{
+			Subject: form.Get("subject_token"), SubjectType: form.Get("subject_token_type"), Scope: form.Get("scope"), Resource: form.Get("resource"), Wanted: form.Get("requested_token_type"),
+		})
 	default:
 		err = oauth.Errorf(oauth.UnsupportedGrant, "grant_type %.60q is not supported; want one of %s", kind, strings.Join(grantTypes, ", "))
 	}
@@ -301,7 +305,7 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) 
 	return nil
 }
 
-var grantTypes = []string{"authorization_code", "refresh_token"}
+var grantTypes = []string{"authorization_code", "refresh_token", oauth.GrantExchange}
 
 func (h *Handler) revoke(w http.ResponseWriter, r *http.Request, c oauth.Client) error {
 	if err := h.config.Server.Revoke(r.Context(), c, r.PostForm.Get("token")); err != nil {
