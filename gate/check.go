@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
@@ -102,13 +103,14 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 // reasons of a denial are those of all of them.
 func (g *Gate) underEach(ctx context.Context, call *Call, now time.Time) Verdict {
 	var all Verdict
-	for _, p := range call.Presented {
+	for n, p := range call.Presented {
 		v := g.withCapability(ctx, call, p, now, all.admitted)
 		if v.stop != nil {
 			return v
 		}
 		all.admitted = all.admitted || v.admitted
 		if v.admitted = all.admitted; v.Allowed || v.Waits {
+			v.Beside = g.beside(ctx, call, call.Presented[n+1:], now)
 			return v
 		}
 		all.Reasons = append(all.Reasons, v.Reasons...)
@@ -122,6 +124,21 @@ func (g *Gate) underEach(ctx context.Context, call *Call, now time.Time) Verdict
 	slices.Sort(all.Missing)
 	all.Missing = slices.Compact(all.Missing)
 	return all
+}
+
+// beside are the authorities of further capabilities on record that allow a call too. None
+// of them is used up.
+func (g *Gate) beside(ctx context.Context, call *Call, more []Presented, now time.Time) []powerbox.Authority {
+	var out []powerbox.Authority
+	for _, p := range more {
+		if !call.Beside || p.Reference == "" {
+			continue
+		}
+		if v := g.withCapability(ctx, call, p, now, true); v.Allowed {
+			out = append(out, v.Under)
+		}
+	}
+	return out
 }
 
 // unpresented decides a call that presents nothing, with the checks of every call.

@@ -112,6 +112,8 @@ type Call struct {
 	Mode      Mode
 	Caller    Caller
 	Presented []Presented
+	// Beside wants [Verdict.Beside].
+	Beside bool
 	// Attempts must all be allowed. The first is the one that the record names
 	// and that a proof must be about.
 	Attempts []powerbox.Attempt
@@ -330,13 +332,16 @@ type Verdict struct {
 	Allowed bool // whether the call continues
 	// Waits reports that nothing but a person's approval is missing. The call does
 	// not continue; Under is what it would continue under.
-	Waits   bool
-	Basis   Basis
-	Held    Held               // of the capability that allowed it
-	Under   powerbox.Authority // the effective authority: everything met
-	Reasons []evidence.Reason  // why it was denied, or would have been
-	Missing []string           // required operations that are not within the effective authority
-	Record  evidence.Record    // the record
+	Waits bool
+	Basis Basis
+	Held  Held               // of the capability that allowed it
+	Under powerbox.Authority // the effective authority: everything met
+	// Beside are those of the other presented capabilities that allow the call too, where
+	// Call.Beside wants them.
+	Beside  []powerbox.Authority
+	Reasons []evidence.Reason // why it was denied, or would have been
+	Missing []string          // required operations that are not within the effective authority
+	Record  evidence.Record   // the record
 
 	call *Call         // whose answer it is; nil for none
 	gap  bool          // the call continued without a record, and is counted as such

@@ -86,7 +86,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	for _, path := range console.Paths() {
 		mux.Handle(path, i.inTime(k.Late, k))
 	}
-	return nil
+	return i.oauth(a, k, mux)
 }
 
 // expectsPeople reports whether the configuration has anything for people to do. Otherwise

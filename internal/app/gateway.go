@@ -27,6 +27,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	oauthweb "github.com/powerbox-project/powerbox/internal/web/oauth"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 	"github.com/powerbox-project/powerbox/token"
@@ -37,6 +38,9 @@ import (
 func (i *Instance) authenticate(a Assembly, client *outbound.Client, started time.Time) error {
 	believed, err := identity.Configured(i.Config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.Dev, Started: started})
 	if err != nil {
+		return err
+	}
+	if believed.Issued, err = i.issuesTokens(); err != nil {
 		return err
 	}
 	believed.Replay = i.sharedReplays("session proof")
@@ -368,6 +372,9 @@ func (i *Instance) GatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		return gateway.Agent{}, err
 	}
 	out := frontOf(c, agent)
+	if slices.Contains(i.Config.OAuth.Agents, c.ID) {
+		out.Metadata = oauthweb.ResourceMetadata(agent.URL)
+	}
 	var err error
 	if out.Scopes, err = i.scopesOf(c); err != nil {
 		return gateway.Agent{}, err

@@ -78,6 +78,7 @@ func check(c *Config, d *decoder) {
 	k.checkDoors()
 	k.checkAgentAuth()
 	k.checkApprovals()
+	k.checkOAuth()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()

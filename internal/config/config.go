@@ -26,6 +26,7 @@ type Config struct {
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the approval pages, and who answers."`
+	OAuth     OAuth                          `key:"oauth" doc:"Access for MCP and A2A clients by OAuth 2.1. Off by default."`
 	Evidence  Evidence                       `key:"evidence" doc:"The evidence log: contents, signatures, witnesses."`
 	Telemetry Telemetry                      `key:"telemetry" doc:"Metrics and traces for operators."`
 	Proxies   Proxies                        `key:"proxies" doc:"Proxies in front of the server that are trusted to report the addresses of their clients."`

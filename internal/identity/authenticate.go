@@ -47,6 +47,9 @@ func (a *Authenticator) Authenticate(r *http.Request, audience string, now time.
 	if len(held) > 0 {
 		c.Holder = held[0]
 	}
+	if !c.Token.IsZero() {
+		c.Holder = Holder{ID: s.client} // whatever else the request proves
+	}
 	return c, ours, nil
 }
 
@@ -165,6 +168,9 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 	}
 	p := a.providers[textMember(u.claims, "iss")]
 	switch {
+	case a.issued != nil && textMember(u.claims, "iss") == a.issued.Issuer:
+		s, err := a.issued.token(r.Context(), u, audience, now)
+		return s, true, err
 	case a.people.Audience != "" && u.names(a.people.Audience):
 		return session{}, true, refuse(CodePerson, "the token is a person's session, for %s, and no agent's; get one for this agent", a.people.Audience)
 	case p != nil && u.names(append([]string{audience}, p.Audiences...)...):

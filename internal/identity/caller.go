@@ -27,7 +27,20 @@ type Caller struct {
 	// auth_time, or where its issuer leaves that out, when it was made. Zero is not
 	// known.
 	Authenticated time.Time
+	// Token is what the caller's access token of this server stands for; zero for a caller
+	// without one.
+	Token Token
 }
+
+// Token is an access token that this server issued to an OAuth client: it is capabilities,
+// and nothing else (ADR 129).
+type Token struct {
+	Capabilities []string // ids on record
+	Scope        string   // the same in the client's words
+}
+
+// IsZero reports whether there is no token.
+func (t Token) IsZero() bool { return len(t.Capabilities) == 0 }
 
 // Holder is who can be proven to have made a request, and so who can hold a
 // capability.

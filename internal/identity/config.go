@@ -48,6 +48,9 @@ type Config struct {
 	// People says which sessions are those of people, with which they approve and look
 	// after their agents. Nothing else takes them. Optional: without it there are none.
 	People People
+	// Issued is this server as the issuer of access tokens to OAuth clients, with its key
+	// set and without a template. Optional: without it there are none.
+	Issued *Provider
 	// Started is when the process began: proofs made earlier are refused,
 	// since it is unknown whether they were used. Required.
 	Started time.Time
@@ -126,6 +129,7 @@ type Authenticator struct {
 	window    time.Duration
 	started   time.Time
 	own       func(token string) bool
+	issued    *provider // this server, nil where it issues no access tokens
 	people    People
 	replay    Replay   // nil for the two below
 	sessions  *replays // proofs that came with a session
@@ -157,6 +161,9 @@ func New(c Config) (*Authenticator, error) {
 		if err := a.addProvider(p, c.Fetch, len(c.Providers) > 1); err != nil {
 			return nil, fmt.Errorf("identity: provider %d: %w", i+1, err)
 		}
+	}
+	if err := a.addIssued(c.Issued); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
 	}
 	rename, err := a.Rename(c.Callers)
 	if err != nil {

@@ -48,6 +48,19 @@ type Question struct {
 	Expires   time.Time
 	Ended     time.Time // zero while it is open
 	Told      []string  // who was told of it, by the name of a way
+	// Client sent the person here, nil for none, and Refreshed is how many refresh tokens
+	// of the approval were used.
+	Client    *issuer.Client `json:",omitempty"`
+	Refreshed int            `json:",omitempty"`
+}
+
+// Asker is the name under which the questions of a holder are counted. A client of many
+// people is counted for each of them: none of them has its questions refused for others.
+func (q Question) Asker() string {
+	if q.Client == nil {
+		return q.Holder
+	}
+	return q.Holder + " for " + q.Principal
 }
 
 // Need is one group of people of whom some must approve.

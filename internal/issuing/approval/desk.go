@@ -152,7 +152,7 @@ func (d *Desk) Ask(tx issuer.Tx, asks issuer.Question) (issuer.Asked, error) {
 	}
 	q := Question{
 		Kind: ForCapability, Key: asks.Key, Agent: asks.Agent, Principal: asks.Caller.Principal, Holder: asks.Caller.Holder.ID, Requester: asks.Caller.Agent,
-		Purpose: asks.Purpose, Matters: asks.Matters, Until: asks.Until,
+		Purpose: asks.Purpose, Matters: asks.Matters, Until: asks.Until, Client: asks.Client,
 	}
 	q, err := d.open(own, q)
 	return d.asked(q), err
@@ -175,14 +175,14 @@ func (d *Desk) open(tx Tx, q Question) (Question, error) {
 	}
 	n := 0
 	for _, o := range open {
-		if o.Holder == q.Holder && o.Open(now) {
+		if o.Asker() == q.Asker() && o.Open(now) {
 			n++
 		}
 	}
 	if n >= maxOpen {
 		return q, issuer.ErrTooMany
 	}
-	made, denied, err := tx.QuestionsOf(q.Holder, now.Add(-alertTime))
+	made, denied, err := tx.QuestionsOf(q.Asker(), now.Add(-alertTime))
 	if err != nil {
 		return q, err
 	}
@@ -405,7 +405,7 @@ func (d *Desk) alert(tx Tx, q Question, now time.Time) (bool, error) {
 	if q.State != issuer.StateDenied {
 		return false, nil
 	}
-	_, denied, err := tx.QuestionsOf(q.Holder, now.Add(-alertTime))
+	_, denied, err := tx.QuestionsOf(q.Asker(), now.Add(-alertTime))
 	if err != nil || denied != alertDenied {
 		return false, err
 	}

@@ -15,10 +15,14 @@ import (
 // question, or this one after someone else has narrowed it, has another digest
 // (ATK-49).
 func Digest(q Question) string {
-	return digest("question", map[string]any{
+	shown := map[string]any{
 		"id": q.ID, "kind": q.Kind, "agent": q.Agent, "principal": q.Principal, "holder": q.Holder, "requester": q.Requester, "purpose": q.Purpose,
 		"matters": q.Matters, "until": q.Until.UTC(), "expires": q.Expires.UTC(), "left": q.Chosen, "answers": q.Answers,
-	})
+	}
+	if q.Client != nil {
+		shown["client"] = q.Client
+	}
+	return digest("question", shown)
 }
 
 // AnswerDigest names exactly what an answer would do: all of what it approves, the

@@ -193,3 +193,27 @@ func (d *Desk) cancelled(tx Tx, q Question, now time.Time) error {
 	c.State, c.Request, c.Text, c.Updated = CallCancelled, nil, takenBack, now
 	return tx.PutHeldCall(c)
 }
+
+// ErrRefreshed says that a refresh token was used before: someone else has a copy of it.
+var ErrRefreshed = errors.New("approval: the refresh token was used before")
+
+// Refresh uses up a refresh token of an approval: the one with a number. The next one has
+// the number after it.
+func (d *Desk) Refresh(ctx context.Context, id string, number int) (Question, error) {
+	var q Question
+	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
+		var err error
+		q, err = tx.Question(id)
+		switch {
+		case notFound(err), err == nil && (q.Client == nil || q.State != issuer.StateApproved || len(q.Issued) == 0):
+			return issuer.ErrNotConsented
+		case err != nil:
+			return err
+		case number != q.Refreshed:
+			return ErrRefreshed
+		}
+		q.Refreshed++
+		return tx.PutQuestion(q)
+	})
+	return q, err
+}

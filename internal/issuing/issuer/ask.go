@@ -43,6 +43,7 @@ type Question struct {
 	Purpose string // in the agent's own words
 	Matters []Matter
 	Until   time.Time // the latest end of what would be issued
+	Client  *Client   // that sent the person here, nil for none
 }
 
 // Matter is one thing that is asked for, as a person judges it.
@@ -228,7 +229,7 @@ func (i *Issuer) alive(ctx context.Context, ids []string) ([]Capability, error) 
 // askAnew asks a person, on record. What could not be issued anyway is refused
 // before anybody is bothered.
 func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller identity.Caller, req Request, wanted []Capability, key string) ([]Capability, *Refusal, error) {
-	q := Question{Key: key, Agent: wanted[0].Agent, Caller: caller, Purpose: req.Purpose}
+	q := Question{Key: key, Agent: wanted[0].Agent, Caller: caller, Purpose: req.Purpose, Client: req.Client}
 	for _, c := range wanted {
 		q.Matters = append(q.Matters, i.matter(c))
 		if q.Until.IsZero() || c.Expires.After(q.Until) {
@@ -300,6 +301,9 @@ func requestKey(agent string, caller identity.Caller, req Request) (string, erro
 	}
 	if req.Tenant != "" && req.Task != "" {
 		all = append(all, req.Tenant)
+	}
+	if req.Client != nil {
+		all = append(all, req.Client, req.Of)
 	}
 	data, err := json.Marshal(all)
 	if err != nil {

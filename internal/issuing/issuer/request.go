@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 )
@@ -30,6 +30,12 @@ type Request struct {
 	ScopeToken bool             // whether it is wanted as a scope token (EXT-5)
 	// QueryText is Query as it was sent, by which the same request is known again.
 	QueryText string
+	// Of narrows single grants to some of their operations; a grant that is not there has
+	// those of Operations.
+	Of map[string][]string
+	// Client sent a person here for the request, who answers it whatever policy says; nil
+	// for a request that the caller made itself.
+	Client *Client
 
 	approved *Asked // the answer of a person, nil if no one was asked
 }
@@ -38,9 +44,7 @@ type Request struct {
 // allows the principal: the meet of the three (SEP-7). All grants are issued
 // or none.
 func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Caller, req Request) ([]Capability, error) {
-	record, err := i.newRecord(agentID, caller, action.CapabilityRequest, evidence.Intent{
-		Operation: OperationCapability, Details: details(i.wanted(agentID, req)),
-	})
+	record, err := i.requestRecord(agentID, caller, req)
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +88,24 @@ func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([
 		return nil, err
 	}
 	var out []Capability
+	var nothing *Refusal
 	for _, id := range req.Grants {
 		if req.approved.dropped(id) {
 			continue
 		}
 		grant, _ := agent.Grant(id)
 		c, err := i.grant(agent, grant, caller, req)
+		if err != nil && err.Code == CodeNothingGranted && req.consents() {
+			nothing = err // a client asks for all that there is
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, c)
+	}
+	if len(out) == 0 && nothing != nil {
+		return nil, nothing
 	}
 	return out, nil
 }
@@ -147,7 +159,10 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 		return Capability{}, refusal
 	}
 	p.selected = req.approved.within(grant.ID, selected)
-	lifetime, approval := p.terms(asked(offered, req), i.config.MaximumLifetime)
+	lifetime, approval := p.terms(asked(grant.ID, offered, req), i.config.MaximumLifetime)
+	if req.Client != nil {
+		approval = cmp.Or(approval, consentOf)
+	}
 	if approval != "" && i.config.Asker == nil {
 		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server cannot ask a person: people cannot log in to it", grant.ID, approval)
 	}
@@ -195,13 +210,20 @@ func selectResources(p permitted, req Request) ([]catalogue.Item, *Refusal) {
 	return items, nil
 }
 
-// asked returns the offered operations that a request wants.
-func asked(offered []string, req Request) []string {
-	if len(req.Operations) == 0 {
+// asked returns the offered operations that a request wants of a grant.
+func asked(grant string, offered []string, req Request) []string {
+	wanted := req.Operations
+	if some, narrowed := req.Of[grant]; narrowed {
+		wanted = some
+	}
+	if len(wanted) == 0 {
 		return offered
 	}
-	return slices.DeleteFunc(slices.Clone(offered), func(op string) bool { return !slices.Contains(req.Operations, op) })
+	return slices.DeleteFunc(slices.Clone(offered), func(op string) bool { return !slices.Contains(wanted, op) })
 }
+
+// consentOf is who answers an authorization request that policy leaves to no other person.
+const consentOf = "user"
 
 // until is the earliest of everything that bounds a lifetime (SEP-8).
 func (i *Issuer) until(now time.Time, grant Grant, lifetime time.Duration, caller identity.Caller, req Request) time.Time {
@@ -248,7 +270,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 // approved it where they were asked, and what policy allows (SEP-7, SEP-27).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
 	var offer, wanted, allowed []powerbox.Clause
-	requested := req.approved.among(grant.ID, asked(offered, req))
+	requested := req.approved.among(grant.ID, asked(grant.ID, offered, req))
 	for _, name := range offered {
 		op, err := operation(Qualify(agent.ID, grant.ID, name))
 		if err != nil {

@@ -36,7 +36,7 @@ func (g *Gateway) say(w http.ResponseWriter, at stage, d a2a.Denial) {
 	if x.notes.throttled {
 		d = again(w, d)
 	}
-	x.by().say(g, w, x, d)
+	x.by().say(g, g.challenge(w, x, d), x, d)
 }
 
 func (g *Gateway) sayJSONRPC(w http.ResponseWriter, at stage, d a2a.Denial) {

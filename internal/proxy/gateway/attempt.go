@@ -229,6 +229,10 @@ func (x *decoded) anySkill() []powerbox.Operation {
 // presented collects the capabilities that the call shows: by header, by
 // members of the request metadata, by reference, as scope tokens.
 func (g *Gateway) presented(x *decoded, tried *attempted, c *gate.Call) error {
+	if !x.caller.Token.IsZero() {
+		x.tokenPresented(c)
+		return nil
+	}
 	h, m := x.request.Header, x.call.Members
 	// A proof whose capability was left out is one that does not hold, and no
 	// call of a caller without capabilities (ATK-54).

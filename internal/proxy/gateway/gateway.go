@@ -91,6 +91,9 @@ type Identities struct {
 	Drift     Drift                   // what becomes of what the card does not declare
 	CardPin   *agentcard.Card         // that the agent's card must not widen; nil for any card (CARD-13)
 	CardKeys  agentcard.Keys          // of whom the agent's card must be signed; none asks for no signature
+	// Metadata is the address at which OAuth clients begin (RFC 9728); "" for an agent
+	// without such clients.
+	Metadata string
 }
 
 // Offered is what the agent can be asked for.

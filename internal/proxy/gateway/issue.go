@@ -13,6 +13,10 @@ import (
 // the holder is enough: it could do so offline; and to end a link of a chain that
 // it shows, which it may have made offline.
 func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
+	if !x.caller.Token.IsZero() {
+		g.deny(w, x, a2a.Denial{Reason: codeToken, Message: "an access token is a capability and asks for no others; authorize again with a wider scope, or narrow it by token exchange"})
+		return
+	}
 	alone := x.call.Method == a2a.CapabilitiesAttenuate || x.call.Method == a2a.CapabilitiesRevoke && x.call.Revoke.Chain != nil
 	if x.caller.Holder.ID == "" || x.caller.Principal == "" && !alone {
 		g.deny(w, x, a2a.Denial{

@@ -391,8 +391,10 @@ func (x *decided) cutLists(response []byte) ([]byte, error) {
 // mayAsk tells what of a list the caller may ask for under what its call continues
 // under.
 func (x *decided) mayAsk(list mcp.List) func(string) bool {
-	under := x.verdict.Under
-	holds := func(op powerbox.Operation) bool { _, ok := under.Shape(op); return ok }
+	all := x.effective()
+	holds := func(op powerbox.Operation) bool {
+		return slices.ContainsFunc(all, func(under powerbox.Authority) bool { _, ok := under.Shape(op); return ok })
+	}
 	if list.By == "tools/call" {
 		return func(name string) bool { s, ok := x.Skills[name]; return ok && holds(s.Operation) }
 	}
@@ -498,7 +500,9 @@ func (g *Gateway) sayMCP(w http.ResponseWriter, at stage, d a2a.Denial) {
 	switch {
 	case d.Code == a2a.CodeUnauthenticated:
 		status = http.StatusUnauthorized
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		if w.Header().Get("WWW-Authenticate") == "" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
 	case d.Code == a2a.CodeTaskNotFound:
 		status = http.StatusNotFound // the client begins a new session
 	case d.Code == mcp.CodeRevision:

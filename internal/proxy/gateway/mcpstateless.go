@@ -56,7 +56,9 @@ func (x *decided) permitsURI(method, uri string) bool {
 		return false
 	}
 	attempt, err := powerbox.Invocation(op, aboutURI(uri))
-	return err == nil && powerbox.Decide(attempt, x.verdict.Under, x.gateway.config.Now()).Allowed
+	return err == nil && slices.ContainsFunc(x.effective(), func(under powerbox.Authority) bool {
+		return powerbox.Decide(attempt, under, x.gateway.config.Now()).Allowed
+	})
 }
 
 // mayHear reports whether a notification of the server gets through. One about a

@@ -170,11 +170,14 @@ func (g *Gateway) claim(x *decided) (bool, error) {
 // the capability that allowed it, and otherwise the caller. What someone else
 // holds of the same root, narrowed for them, is theirs: a delegate neither sees
 // nor ends the tasks of the one who delegated to it.
+//
+// What the client of an access token makes belongs to it for the person, so that it keeps
+// that with a wider token.
 func (g *Gateway) ownerOf(x *decoded, held gate.Held) Owner {
 	if x.released != nil {
 		return x.released.Owner
 	}
-	if held.Holder != "" {
+	if held.Holder != "" && x.caller.Token.IsZero() {
 		return Owner{Root: held.Root, Principal: held.Principal, Holder: held.Holder}
 	}
 	return Owner{Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID}

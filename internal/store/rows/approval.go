@@ -61,7 +61,7 @@ func (t Tx) PutQuestion(q approval.Question) error {
 	}
 	return t.Keep(q, `INSERT INTO question (id, key, holder, state, created, ended, made, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET state = excluded.state, ended = excluded.ended, body = excluded.body`,
-		q.ID, q.Key, q.Holder, string(q.State), q.Created.UnixMilli(), ended, t.made())
+		q.ID, q.Key, q.Asker(), string(q.State), q.Created.UnixMilli(), ended, t.made())
 }
 
 // PutHeldCall implements [approval.Tx].

@@ -91,6 +91,9 @@ func deskQuestion(q approval.Question, now time.Time) map[string]any {
 		"id": q.ID, "kind": q.Kind, "status": state, "agent": q.Agent, "asked_by": q.Requester, "holder": q.Holder, "for": q.Principal, "matters": matters,
 		"answers": answers, "expires_at": stamp(q.Expires), "in_its_own_words": map[string]string{"reason": q.Purpose},
 	}
+	if c := q.Client; c != nil {
+		out["client"] = map[string]string{"id": c.ID, "name": c.Name, "returns_to": c.Returns}
+	}
 	if q.TakenBack != "" {
 		out["revoked_by"] = q.TakenBack
 	}

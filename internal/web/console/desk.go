@@ -310,8 +310,13 @@ func (k *Console) deskAnswer(v *visit) error {
 		}
 		who.Present = true
 	}
-	if _, err := k.config.Desk.Answer(v.r.Context(), who, q.ID, a); err != nil {
+	answered, err := k.config.Desk.Answer(v.r.Context(), who, q.ID, a)
+	if err != nil {
 		return err
+	}
+	if c := answered.Client; c != nil && answered.State != issuer.StatePending && answered.Principal == who.Principal {
+		// Browsers hold a redirect after a form to form-action, and the client is elsewhere.
+		return k.show(v, "onward", c.Continue)
 	}
 	return v.see("/approve/" + q.ID)
 }
