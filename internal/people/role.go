@@ -26,6 +26,11 @@ const (
 // permissionNames are in the order of the bits.
 var permissionNames = []string{"see", "evidence", "contents", "stop", "steer", "administer", "approve"}
 
+// Permissions returns each permission by itself.
+func Permissions() []Permission {
+	return []Permission{See, Evidence, Contents, Stop, Steer, Administer, Approve}
+}
+
 // Names returns the names of the permissions in a set.
 func (p Permission) Names() []string {
 	out := []string{}

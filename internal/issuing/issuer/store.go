@@ -191,6 +191,7 @@ type HeldQuery struct {
 // LiveQuery selects capabilities; empty members select everything.
 type LiveQuery struct {
 	Agent     string
+	Agents    []string // of one of these, where it is not nil
 	Holder    string
 	Principal string
 	Root      string    // those of one tree
@@ -202,6 +203,7 @@ type LiveQuery struct {
 // RecordQuery selects records; empty members select everything.
 type RecordQuery struct {
 	Agent      string
+	Agents     []string // about one of these, where it is not nil
 	Requester  string
 	Principal  string
 	Task       string

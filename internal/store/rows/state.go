@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -111,6 +112,12 @@ func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
 		}
 	}
+	if q.Agents != nil {
+		where += " AND " + oneOf("agent", len(q.Agents))
+		for _, agent := range q.Agents {
+			args = append(args, agent)
+		}
+	}
 	if q.Before != "" {
 		var before int64
 		err := r.db.QueryRow("SELECT made FROM capability WHERE id = ?", q.Before).Scan(&before)
@@ -123,6 +130,14 @@ func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 		where, args = where+" AND made < ?", append(args, before)
 	}
 	return r.capabilities("SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE "+where+" ORDER BY made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)...)
+}
+
+// oneOf is the condition that a column has one of n values.
+func oneOf(column string, n int) string {
+	if n == 0 {
+		return "1 = 0"
+	}
+	return column + " IN (?" + strings.Repeat(", ?", n-1) + ")"
 }
 
 func (r Reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {

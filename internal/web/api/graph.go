@@ -12,8 +12,8 @@ import (
 )
 
 // Delegations returns the hand-overs that configuration, cards and records know of, without
-// those of one pair. The zero pair leaves nothing out.
-type Delegations func(ctx context.Context, without [2]string) (*gate.Graph, []Pair, error)
+// those of one pair and those to agents that are not seen. The zero pair leaves nothing out.
+type Delegations func(ctx context.Context, without [2]string, sees func(agent string) bool) (*gate.Graph, []Pair, error)
 
 // GraphReport is who may hand what to whom.
 type GraphReport struct {
@@ -62,7 +62,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 			return nil, status{http.StatusBadRequest, "the graph cannot be selected by " + name + "; want agent or without"}
 		}
 	}
-	g, tried, err := a.Delegations(r.Context(), without)
+	g, tried, err := a.Delegations(r.Context(), without, func(agent string) bool { return at(r, agent) })
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
@@ -142,7 +143,8 @@ type agentPage struct {
 	Drift       []Drift
 	Current     string // digest of the card that a protected agent has now
 	Stopped     []registry.Stopped
-	Operator    bool
+	Operator    bool // the visitor may see the agent as operators do
+	Steers      bool // the visitor may accept cards of it
 	Fresh       bool
 }
 
@@ -160,14 +162,14 @@ func (k *Console) listing(v *visit) error {
 	r, explicit := card.Range()
 	page := agentPage{
 		Entry: e, Range: r.String(), Explicit: explicit, Required: card.RequiredExtensions(), Schemes: card.SecuritySchemes(), Problems: agentcard.Errors(card.Problems()),
-		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: viewer.Operator, Fresh: k.fresh(v),
+		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: k.rights(who).MayAt(people.See, e.ID), Steers: k.steers(who, e.ID, e.Protected), Fresh: k.fresh(v),
 	}
 	for _, d := range card.Declared() {
 		if d.Tier != agentcard.Implicit && (d.Supported || len(d.Pointers) > 0 || d.Tier == agentcard.Declared) {
 			page.Declared = append(page.Declared, d)
 		}
 	}
-	if e.Protected && viewer.Operator { // records show it, and they are for operators alone
+	if e.Protected && page.Operator { // records show it, and they are for operators alone
 		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
 			return err
 		}
@@ -188,20 +190,29 @@ func (k *Console) acceptCard(v *visit) error {
 	}
 	id := v.r.PathValue("id")
 	switch {
-	case !k.config.Directory.Viewer(who).Operator:
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "cards are accepted by an administrator")
+	case !k.steers(who, id, v.r.PostFormValue("grants") != ""):
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "to accept a card needs the permission %s; an administrator gives roles in operators.roles", people.Steer)
 	case !k.fresh(v):
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then accept", lasting(k.config.Fresh))
 	}
 	if v.r.PostFormValue("grants") != "" {
 		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
 	} else {
-		_, err = k.config.Directory.Registry.Accept(v.r.Context(), id, v.r.PostFormValue("card_digest"))
+		_, err = k.config.Directory.Registry.Accept(v.r.Context(), who.Principal, id, v.r.PostFormValue("card_digest"))
 	}
 	if err != nil {
 		return listingError(err)
 	}
 	return v.see("/registry/" + url.PathEscape(id))
+}
+
+// steers reports whether a person may accept a card: of a protected agent by a role there,
+// of a listing by a role at every agent.
+func (k *Console) steers(who provider.Person, id string, protected bool) bool {
+	if protected {
+		return k.rights(who).MayAt(people.Steer, id)
+	}
+	return k.rights(who).May(people.Steer)
 }
 
 // listingError words an error of the registry for a page.

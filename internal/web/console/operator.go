@@ -10,21 +10,26 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// operating returns the visitor of a page that is for operators alone.
-func (k *Console) operating(v *visit) (provider.Person, error) {
+// operating returns the visitor of a page that a role must permit.
+func (k *Console) operating(v *visit, route operations.Route) (provider.Person, error) {
 	who, err := k.person(v)
-	if err == nil && !k.operator(who) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for operators: administrators, and the people whom approvals.operators names")
+	if err == nil && !route.Permits(k.rights(who)) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page needs the permission %s%s; an administrator gives roles in operators.roles", route.Needs, map[bool]string{true: " at every agent"}[route.Whole])
 	}
 	return who, err
 }
 
-func (k *Console) operator(who provider.Person) bool {
-	return k.config.Directory != nil && k.config.Directory.Viewer(who).Operator
+// rights are what a person may do here by roles.
+func (k *Console) rights(who provider.Person) people.Rights {
+	if k.config.Rights == nil {
+		return people.Rights{}
+	}
+	return k.config.Rights(who)
 }
 
 // operatorPages adds the pages for operators.
@@ -36,7 +41,9 @@ func (k *Console) operatorPages(mux *http.ServeMux) {
 		page := func(v *visit) error { return k.operate(v, route) }
 		if route.Effect != operations.Reads {
 			page = func(v *visit) error { return k.change(v, route) }
-			mux.HandleFunc(route.Pattern+"/challenge", func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, k.changeChallenge) })
+			mux.HandleFunc(route.Pattern+"/challenge", func(w http.ResponseWriter, r *http.Request) {
+				k.serve(w, r, func(v *visit) error { return k.changeChallenge(v, route) })
+			})
 		}
 		mux.HandleFunc(route.Pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, page) })
 	}
@@ -44,16 +51,16 @@ func (k *Console) operatorPages(mux *http.ServeMux) {
 
 // operate answers with a page for operators.
 func (k *Console) operate(v *visit, route operations.Route) error {
-	who, err := k.operating(v)
+	who, err := k.operating(v, route)
 	if err != nil {
 		return err
 	}
-	o := k.config.Operations.Visit(v.r, who.Principal)
+	o := k.config.Operations.Visit(v.r, who.Principal, k.rights(who))
 	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
 	cookie := k.cookie(v.r, sessionCookie)
 	o.Still = func() bool {
-		_, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)})
-		return err == nil
+		again, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)}, route)
+		return err == nil && again.Principal == who.Principal
 	}
 	if v.r.Method == http.MethodGet {
 		waiting, err := k.waitingFor(v, who)
@@ -78,7 +85,7 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 // change makes a change that the person's passkey has signed: the form, and nothing else.
 // At a host that can have no passkeys, a fresh login has to do for what takes something away.
 func (k *Console) change(v *visit, route operations.Route) error {
-	who, err := k.operating(v)
+	who, err := k.operating(v, route)
 	if err != nil {
 		return err
 	}
@@ -99,8 +106,8 @@ func (k *Console) change(v *visit, route operations.Route) error {
 	return k.operate(v, route)
 }
 
-func (k *Console) changeChallenge(v *visit) error {
-	who, err := k.operating(v)
+func (k *Console) changeChallenge(v *visit, route operations.Route) error {
+	who, err := k.operating(v, route)
 	if err != nil {
 		return err
 	}
@@ -144,8 +151,8 @@ type group struct {
 // menu lists the pages that a person can see.
 func (k *Console) menu(f *frame) []group {
 	var out []group
-	if f.Operator && k.config.Operations != nil {
-		out = append(out, group{"Operate", operations.Links()})
+	if len(f.Operate) > 0 {
+		out = append(out, group{"Operate", f.Operate})
 	}
 	own := []operations.Link{{Path: "/approve", Text: "Approvals"}, {Path: "/approved", Text: "Approved"}, {Path: "/hosts", Text: "My agents"}, {Path: "/activity", Text: "Activity"}}
 	if f.Directory {

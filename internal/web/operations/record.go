@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -96,7 +97,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	if err := json.Indent(&raw, sealed.Bytes(), "", "  "); err != nil {
 		return Answer{}, fmt.Errorf("operations: record: %w", err)
 	}
-	page.Raw, page.Next = raw.String(), nextOf(r)
+	page.Raw, page.Next = raw.String(), nextOf(v.Rights, r)
 	if err := page.trace(v, r); err != nil {
 		return Answer{}, err
 	}
@@ -107,17 +108,20 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 }
 
 // nextOf leads from a call to the pages where an operator acts on it.
-func nextOf(r evidence.Record) []Link {
+func nextOf(may people.Rights, r evidence.Record) []Link {
 	if !audit.IsCall(r) {
 		return nil
 	}
 	var out []Link
-	if !audit.IsFreeText(r) {
+	if !audit.IsFreeText(r) && may.MayAt(people.See, r.AgentID) {
 		try := url.Values{"agent": {r.AgentID}, "operation": {strings.TrimPrefix(r.Intent.Operation, r.AgentID+"/")}}
 		if audit.IsNamed(r.Details.Requester) {
 			try.Set("caller", r.Details.Requester)
 		}
 		out = append(out, Link{Path + "/try?" + try.Encode(), "Try this call"})
+	}
+	if !may.MayAt(people.Stop, r.AgentID) {
+		return out
 	}
 	if r.Details.Capability != "" {
 		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), "Revoke its capability"})

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
@@ -121,7 +122,7 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		}
 	}
 	if name == "target" && len(dying.Dies) > 0 {
-		page.Others = wider(dying.Dies[0])
+		page.Others = wider(dying.Dies[0], v.Rights.May(people.Stop))
 	}
 	dying.Dies = dying.Dies[:min(len(dying.Dies), shownVictims)]
 	page.More, page.Tree = dying.Count-len(dying.Dies), dying.tree()
@@ -129,16 +130,21 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 }
 
 // wider are targets that end more than one capability with its descendants.
-func wider(c api.Victim) []other {
+// Those of a holder and a person can be at every agent.
+func wider(c api.Victim, everywhere bool) []other {
 	link := func(name, value string) string { return "/admin/revoke?" + url.Values{name: {value}}.Encode() }
 	holder := c.Holder
 	if c.Requester != "" {
 		holder = agentTarget(c.Requester)
 	}
+	ofAgent := other{link("issuer", c.Agent), "everything that " + c.Agent + " has issued"}
+	if !everywhere {
+		return []other{ofAgent}
+	}
 	return []other{
 		{link("holder", holder), "everything of " + who(c.Requester, c.Holder)},
 		{link("principal", c.Principal), "everything for " + c.Principal},
-		{link("issuer", c.Agent), "everything that " + c.Agent + " has issued"},
+		ofAgent,
 	}
 }
 
