@@ -127,32 +127,18 @@ func (a *Activity) Report(ctx context.Context, sees func(agent string) bool) (Ac
 	if a.from.After(first) {
 		out.Since = a.from
 	}
-	agents, reasons := map[string]AgentActivity{}, map[string]int{}
+	sum := summary{agents: map[string]AgentActivity{}, reasons: map[string]int{}}
 	for at := first; !at.After(now); at = at.Add(time.Minute) {
-		one := Minute{At: at}
-		var took []int64
-		for id, n := range a.minutes[at.Unix()] {
-			if !sees(id) {
-				continue
-			}
-			one.Allowed, one.Denied, took = one.Allowed+n.Allowed, one.Denied+n.Denied, append(took, n.took...)
-			sum := agents[id]
-			agents[id] = AgentActivity{
-				Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
-				Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
-			}
-			for code, n := range n.reasons {
-				reasons[code] += n
-			}
-		}
-		slices.Sort(took)
-		one.P50, one.P99 = quantile(took, 50), quantile(took, 99)
-		out.Minutes = append(out.Minutes, one)
+		sum.minute, sum.took = Minute{At: at}, nil
+		sum.add(a.minutes[at.Unix()], sees)
+		slices.Sort(sum.took)
+		sum.minute.P50, sum.minute.P99 = quantile(sum.took, 50), quantile(sum.took, 99)
+		out.Minutes = append(out.Minutes, sum.minute)
 	}
-	for _, id := range slices.Sorted(maps.Keys(agents)) {
-		out.Agents = append(out.Agents, agents[id])
+	for _, id := range slices.Sorted(maps.Keys(sum.agents)) {
+		out.Agents = append(out.Agents, sum.agents[id])
 	}
-	for code, n := range reasons {
+	for code, n := range sum.reasons {
 		out.Reasons = append(out.Reasons, ReasonActivity{code, n})
 	}
 	slices.SortFunc(out.Reasons, func(x, y ReasonActivity) int {
@@ -160,6 +146,32 @@ func (a *Activity) Report(ctx context.Context, sees func(agent string) bool) (Ac
 	})
 	maps.DeleteFunc(a.minutes, func(at int64, _ minuteCount) bool { return at < first.Unix() })
 	return out, nil
+}
+
+// summary adds up minutes for one reader.
+type summary struct {
+	minute  Minute
+	took    []int64
+	agents  map[string]AgentActivity
+	reasons map[string]int
+}
+
+// add adds the calls of a minute to the agents that the reader sees.
+func (s *summary) add(m minuteCount, sees func(agent string) bool) {
+	for id, n := range m {
+		if !sees(id) {
+			continue
+		}
+		s.minute.Allowed, s.minute.Denied, s.took = s.minute.Allowed+n.Allowed, s.minute.Denied+n.Denied, append(s.took, n.took...)
+		sum := s.agents[id]
+		s.agents[id] = AgentActivity{
+			Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
+			Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
+		}
+		for code, n := range n.reasons {
+			s.reasons[code] += n
+		}
+	}
 }
 
 // callers adds names to a sorted list that is bounded.

@@ -251,8 +251,10 @@ func (c caller) roles() string {
 }
 
 // Check reports a route that does not say what it needs, or where.
-func (a *Admin) Check() error {
-	for _, r := range a.table() {
+func (a *Admin) Check() error { return complete(a.table()) }
+
+func complete(table []route) error {
+	for _, r := range table {
 		names := strings.Contains(r.pattern, "{agent}")
 		switch {
 		case r.needs == 0:
