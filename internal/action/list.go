@@ -111,6 +111,9 @@ var (
 	EvidenceGap     = listed(Evidence, evidence.ActionGap) // calls were decided without a record
 )
 
+// WebhookRedeliver is another try of a message to a webhook that was given up.
+var WebhookRedeliver = listed(Settings, "webhook.redeliver")
+
 // Listings of the registry.
 var (
 	RegistryRegister = listed(Settings, "registry.register")

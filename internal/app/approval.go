@@ -50,6 +50,8 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 			switch {
 			case who == config.Self:
 				rule.Need.Self = true
+			case who == config.RoleApprover:
+				rule.Approvers = true
 			case isGroup:
 				rule.Need.Groups = append(rule.Need.Groups, group)
 			default:
@@ -64,7 +66,7 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	}
 	i.desk, err = approval.New(approval.Config{
 		Tell:  tell,
-		Store: i.Store, URL: strings.TrimRight(i.Config.Issuer.URL, "/") + approvalsPath, Rules: rules, Timeout: i.Config.Approvals.Timeout, Interval: askInterval,
+		Store: i.Store, URL: strings.TrimRight(i.Config.Issuer.URL, "/") + approvalsPath, Rules: rules, Approvers: i.approvers, Timeout: i.Config.Approvals.Timeout, Interval: askInterval,
 		Now: a.Now, Log: a.Log,
 	})
 	return err

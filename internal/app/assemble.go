@@ -67,10 +67,12 @@ type Instance struct {
 	gateway  *gateway.Gateway
 	sessions *identity.Authenticator
 	Admin    *api.Admin
-	feedKey  signed.Key
-	Handler  http.Handler
-	public   *api.Public
-	asker    *witness.Asker // nil without witnesses
+	// operatorToken is the shared token, which is no session also where it is switched off.
+	operatorToken string
+	feedKey       signed.Key
+	Handler       http.Handler
+	public        *api.Public
+	asker         *witness.Asker // nil without witnesses
 	// Read reads a file that the configuration refers to; os.ReadFile where it is nil.
 	Read func(string) ([]byte, error)
 	grpc []grpcFront
@@ -186,10 +188,15 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 		return err
 	}
 	i.Admin = &api.Admin{
-		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public, Token: base64.RawURLEncoding.EncodeToString(operator),
+		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
 		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
+	}
+	i.operatorToken = base64.RawURLEncoding.EncodeToString(operator)
+	i.Admin.Operators = i.operators(a, i.operatorToken)
+	if err := i.Admin.Check(); err != nil {
+		return err
 	}
 	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log}
 	i.Admin.Scores, i.Admin.AsksTrust = i.scores, i.asksTrust()

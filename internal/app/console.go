@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
@@ -25,23 +24,13 @@ func (i *Instance) loginByPasskey(dev bool) bool {
 	return i.Config.Approvals.Login.Issuer == "" && (!dev || len(i.Config.Identity.Dev) == 0)
 }
 
-// administrator reports whether a principal is one: those of the configuration, or else
-// the person who began by the printed URL. No other principal can have that name there.
-func (i *Instance) administrator(conf config.AgentAuth, dev bool) func(string) bool {
-	all := slices.Clone(conf.Administrators)
-	if len(all) == 0 && i.loginByPasskey(dev) && len(i.Config.Identity.Providers) == 0 {
-		all = []string{firstAdministrator}
-	}
-	return func(principal string) bool { return slices.Contains(all, principal) }
-}
-
 // console adds the pages on which people answer.
 func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
 	conf := i.Config.Approvals
 	c := console.Config{
 		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
 		Limits: console.Limits{PerAddress: conf.LoginsPerAddress, Total: conf.Logins},
-		Now:    a.Now, Random: rand.Reader, Log: a.Log, Done: ctx.Done(),
+		Rights: i.rights(a.Dev), Now: a.Now, Random: rand.Reader, Log: a.Log, Done: ctx.Done(),
 	}
 	if i.desk != nil {
 		c.Desk = i.desk
@@ -53,7 +42,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	if c.Seal, err = SealerFor(handleKey, "powerbox logins that were begun"); err != nil {
 		return err
 	}
-	if c.Directory, err = i.directory(a, i.administrator(agent.AgentAuth, a.Dev)); err != nil {
+	if c.Directory, err = i.directory(a); err != nil {
 		return err
 	}
 	if c.Operations, err = operations.New(operations.Config{V1: i.Admin.As, Now: a.Now}); err != nil {
@@ -75,7 +64,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 		}
 	}
 	if i.loginByPasskey(a.Dev) && i.expectsPeople(agent) {
-		if err := i.firstPasskey(ctx, p, agent, &c); err != nil {
+		if err := i.firstPasskey(ctx, p, a.Dev, &c); err != nil {
 			return err
 		}
 	}
@@ -92,16 +81,13 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 // expectsPeople reports whether the configuration has anything for people to do. Otherwise
 // no URL is printed by which a reader of the server's output would become one.
 func (i *Instance) expectsPeople(agent config.Agent) bool {
-	return i.desk != nil || len(agent.AgentAuth.Capabilities) > 0 || len(i.Config.Approvals.Operators) > 0
+	return i.desk != nil || len(agent.AgentAuth.Capabilities) > 0 || len(i.Config.Approvals.Operators)+len(i.Config.Operators.Roles) > 0
 }
 
 // firstPasskey makes the URL at which the first administrator registers a
 // passkey, as long as there is none.
-func (i *Instance) firstPasskey(ctx context.Context, p *provider.Provider, agent config.Agent, c *console.Config) error {
-	c.First = firstAdministrator
-	if all := agent.AgentAuth.Administrators; len(all) > 0 {
-		c.First = all[0]
-	}
+func (i *Instance) firstPasskey(ctx context.Context, p *provider.Provider, dev bool, c *console.Config) error {
+	c.First = i.first(dev)
 	keys, err := p.Passkeys(ctx, c.First)
 	if err != nil {
 		return fmt.Errorf("passkeys of %s: %w", c.First, err)

@@ -12,14 +12,15 @@ import (
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/console"
 )
 
 // directory makes the contents of the pages about agents and their cards.
-// Administrators, and the people whom approvals.operators names, see everything. Others
-// see the entries that the registry would show to their own sessions.
-func (i *Instance) directory(a Assembly, administrator func(string) bool) (*console.Directory, error) {
+// People who may see every agent see everything. Others see the agents of their roles, and
+// the entries that the registry would show to their own sessions.
+func (i *Instance) directory(a Assembly) (*console.Directory, error) {
 	agents, err := i.registry(a)
 	if err != nil {
 		return nil, err
@@ -27,11 +28,14 @@ func (i *Instance) directory(a Assembly, administrator func(string) bool) (*cons
 	return &console.Directory{
 		Registry: agents, Agreed: i.agreed,
 		Viewer: func(who provider.Person) registry.Viewer {
-			if administrator(who.Principal) || i.operates(a, who) {
+			rights := i.rights(a.Dev)(who)
+			if rights.May(people.See) {
 				return registry.Viewer{Operator: true}
 			}
 			caller := identity.Caller{Principal: who.Principal, Groups: who.Groups}
-			return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return i.Issuer.Sees(caller, agent) }}
+			return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool {
+				return rights.MayAt(people.See, agent) || i.Issuer.Sees(caller, agent)
+			}}
 		},
 		Enforcement: i.enforcement,
 		Drift: func(ctx context.Context, id string) (out []console.Drift, err error) {
@@ -42,20 +46,6 @@ func (i *Instance) directory(a Assembly, administrator func(string) bool) (*cons
 			return out, err
 		},
 	}, nil
-}
-
-// operates reports whether approvals.operators names a person. In experiments that name
-// no operator, built-in users operate: anyone at this machine can log in as each of them.
-func (i *Instance) operates(a Assembly, who provider.Person) bool {
-	names := func(o string) bool {
-		group, ofGroup := strings.CutPrefix(o, "group:")
-		return o == who.Principal || ofGroup && slices.Contains(who.Groups, group)
-	}
-	administered := slices.ContainsFunc(i.Config.Agents, func(c config.Agent) bool { return len(c.AgentAuth.Administrators) > 0 })
-	if len(i.Config.Approvals.Operators) == 0 && !administered {
-		return i.builtIn(a.Dev)(who.Principal)
-	}
-	return who.Principal != "" && slices.ContainsFunc(i.Config.Approvals.Operators, names)
 }
 
 // named reports whether the operator has a name for an origin: a caller, or an
@@ -124,6 +114,9 @@ func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gat
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
 	for _, agent := range i.current().Agents {
+		if !q.Sees(agent.ID) {
+			continue
+		}
 		a := &handoff.Agent{ID: agent.ID, Place: at, Skills: map[string]string{}, Prefix: agent.ID + "/"}
 		skills := []string{}
 		for _, s := range i.current().Skills[agent.ID] {
@@ -147,7 +140,7 @@ func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gat
 	}
 	for from, scopes := range i.Force.Now.Load().config.Scopes {
 		for to, operations := range scopes {
-			if q.Without == [2]string{from, to} {
+			if q.Without == [2]string{from, to} || !q.Sees(to) {
 				continue
 			}
 			if err := d.AddScope(handoff.Scope{From: from, To: to, Place: at, Entries: operations}); err != nil {

@@ -162,7 +162,7 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 		return err
 	}
 	may := func(r *http.Request) (context.Context, bool) {
-		if i.Admin.IsOperator(r) || relays.Shown(r) {
+		if i.Admin.MayFollow(r) || relays.Shown(r) {
 			return r.Context(), true
 		}
 		return apart.MayFollow(r)
@@ -181,6 +181,7 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 		return err
 	}
 	mux.Handle("/v1/registry/", i.inTime(api.Late(a.Log), listed))
+	mux.HandleFunc("GET "+api.PathLogin, i.Admin.LoginInfo)
 	mux.Handle("/v1/", i.inTime(api.Late(a.Log), i.Admin.Handler()))
 	decisions, err := i.decisions(a, w, g)
 	if err != nil {

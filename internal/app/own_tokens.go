@@ -12,7 +12,7 @@ import (
 // ownTokens are the digests of the bearer tokens that the server takes for itself: of
 // its operator, and of relays and guards. Remote gateways have them, too.
 func (i *Instance) ownTokens() ([][]byte, error) {
-	own := [][]byte{tokenDigest(i.Admin.Token)}
+	own := [][]byte{tokenDigest(i.operatorToken)}
 	read := func(file, setting string, n int) error {
 		data, err := i.readFile(file)
 		if err != nil {

@@ -142,7 +142,7 @@ func (i *Instance) provider(c config.Agent, a Assembly, started time.Time, g *ga
 		CIBA: provider.CIBA(conf.CIBA), Known: i.builtIn(a.Dev),
 		Tokens:        provider.Tokens{Enabled: conf.Tokens, Lifetime: conf.TokenLifetime, Depth: conf.TokenDepth},
 		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience, AnyHost: conf.AutonomousHosts == config.AnyHost,
-		Administrator: i.administrator(conf, a.Dev),
+		Administrator: i.administrator(a.Dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.Dev))}, a.Now),
 		Backend:       services.route, Redact: Redaction(i.Config.Evidence.Arguments), Started: started, Now: a.Now, Random: rand.Reader, Log: a.Log,
 	})

@@ -73,7 +73,7 @@ func (i *Instance) list(ctx context.Context, a Assembly) (http.Handler, error) {
 		}
 	}()
 	front := &api.Registry{
-		Registry: r, Agreed: i.agreed, IsOperator: i.Admin.IsOperator, Sees: i.Issuer.Sees, Drift: i.drifts, Log: a.Log,
+		Registry: r, Agreed: i.agreed, Admin: i.Admin, Sees: i.Issuer.Sees, Drift: i.drifts, Log: a.Log,
 		Caller: func(r *http.Request) (identity.Caller, people.Person, error) { return i.searcher(r, a.Now()) },
 	}
 	return front.Handler(), nil

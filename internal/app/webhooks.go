@@ -24,8 +24,8 @@ func (o outbox) Webhooks(ctx context.Context) (api.Webhooks, error) {
 }
 
 // Redeliver implements [api.Outbox].
-func (o outbox) Redeliver(ctx context.Context, id string) (api.WebhookMessage, error) {
-	m, err := o.desk.Redeliver(ctx, id)
+func (o outbox) Redeliver(ctx context.Context, by, id string) (api.WebhookMessage, error) {
+	m, err := o.desk.Redeliver(ctx, by, id)
 	return webhookMessage(m), err
 }
 

@@ -48,30 +48,55 @@ func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 // Operator is the interface of a running server, for operators.
 type Operator struct {
 	Base  string
-	Token string
+	Token string // "" to use the session of powerbox login
 	HTTP  *http.Client
 	Now   func() time.Time
+
+	session func(ctx context.Context) (string, error)
 }
 
-// Operator finds the server and the token. The configuration is read for what
-// neither flags nor environment say.
+// Operator finds the server and who calls it: by the shared token in the environment, by
+// the session of powerbox login, or by the shared token in the server's directory. The
+// session comes before that file, so that what is done has a name.
 func (p *Program) Operator(o *OperatorFlags) (*Operator, error) {
 	op := &Operator{Base: strings.TrimRight(o.Server, "/"), Token: p.Env(OperatorTokenEnv), HTTP: NewHTTPClient(), Now: p.Now}
+	var c *config.Config
+	var unread error
 	if op.Base == "" || op.Token == "" {
-		c, err := p.LoadConfig(o.File)
-		if err != nil {
-			return nil, fmt.Errorf("%w\nname the server with --server and its token with %s, or the configuration with --config", err, OperatorTokenEnv)
-		}
-		if op.Base == "" {
+		if c, unread = p.LoadConfig(o.File); unread == nil && op.Base == "" {
 			op.Base = c.Issuer.URL
 		}
-		if op.Token == "" {
-			if op.Token, err = OperatorToken(c); err != nil {
-				return nil, err
-			}
-		}
 	}
-	return op, SafeForToken(op.Base)
+	if op.Base == "" {
+		return nil, fmt.Errorf("%w\nname the server with --server, or the configuration with --config", unread)
+	}
+	if err := SafeForToken(op.Base); err != nil {
+		return nil, err
+	}
+	if op.Token == "" {
+		return op, p.authorize(op, c, unread)
+	}
+	return op, nil
+}
+
+// authorize finds who calls, where the environment does not say.
+func (p *Program) authorize(op *Operator, c *config.Config, unread error) error {
+	_, err := p.LoadSession(op.Base)
+	switch {
+	case err == nil:
+		op.session = func(ctx context.Context) (string, error) { return p.sessionToken(ctx, op.Base) }
+		return nil
+	case !errors.Is(err, ErrNoSession) && p.Env("HOME")+p.Env("XDG_CONFIG_HOME") != "":
+		return err
+	case unread != nil:
+		return fmt.Errorf("%w\nlog in: %s; or give the shared token with %s, or name the configuration with --config", unread, logInAt(op.Base), OperatorTokenEnv)
+	case !c.Operators.Token:
+		return fmt.Errorf("you are not logged in at %s, and the shared operator token is switched off (operators.token); %s", op.Base, logInAt(op.Base))
+	}
+	if op.Token, err = OperatorToken(c); err != nil && c.Operators.Login.ClientID != "" {
+		return fmt.Errorf("you are not logged in at %s; %s. The shared token cannot be used: %w", op.Base, logInAt(op.Base), err)
+	}
+	return err
 }
 
 // OperatorToken reads the token that the server made when it first started.
@@ -164,7 +189,15 @@ func (o *Operator) Open(ctx context.Context, method, path string, body any) (*ht
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+o.Token)
+	bearer := o.Token
+	if bearer == "" && o.session != nil {
+		if bearer, err = o.session(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+bearer)
+	}
 	response, err := o.HTTP.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("the server does not answer: %w; %s", err, Unanswered(err))
@@ -184,7 +217,14 @@ func (o *Operator) Open(ctx context.Context, method, path string, body any) (*ht
 	if problem.Detail == "" {
 		problem.Detail = "HTTP status " + response.Status
 	}
-	return nil, fmt.Errorf("%s%s: %s", o.Base, path, problem.Detail)
+	err = fmt.Errorf("%s%s: %s", o.Base, path, problem.Detail)
+	switch {
+	case response.StatusCode == http.StatusUnauthorized && o.session != nil:
+		err = fmt.Errorf("%w; %s", err, logInAt(o.Base))
+	case response.StatusCode == http.StatusForbidden:
+		err = Exit(ExitDenied, err)
+	}
+	return nil, err
 }
 
 // ownAuthority is the advice for a certificate of an unknown authority.

@@ -18,7 +18,7 @@ type Approvals struct {
 	Session          time.Duration  `key:"session" default:"8h" doc:"Lifetime of a login."`
 	LoginsPerAddress int            `key:"logins_per_address" default:"120" min:"0" max:"1000000" doc:"Requests a minute from one address that begin a login, and as many that finish one. Further ones get 429. 0 is no limit."`
 	Logins           int            `key:"logins" default:"1200" min:"0" max:"1000000" doc:"The same limit for all addresses together. 0 is no limit."`
-	Operators        []string       `key:"operators" doc:"People who see the whole registry and the map, and consent to cards: principals such as user:bob, or group:NAME. Administrators of agent_auth can do this too."`
+	Operators        []string       `key:"operators" doc:"People with the role operator at all agents: principals such as user:bob, or group:NAME. The same as an entry of operators.roles."`
 	Audience         string         `key:"audience" doc:"Audience (aud) of a person's session in a shell. Agents refuse such a session. Default: issuer.url with /approve."`
 	Clients          []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's, whatever its audience, and agents refuse it. login.client_id is always one."`
 	Webhooks         []Webhook      `key:"webhooks" doc:"Webhooks for questions that wait for people, signed by the Standard Webhooks specification."`
@@ -30,7 +30,7 @@ type ApprovalRule struct {
 	Agent         string        `key:"agent" doc:"Agent of the rule. Absent: every agent."`
 	Operation     string        `key:"operation" doc:"Operation of the rule, as grant/operation. Absent: every operation."`
 	Resource      string        `key:"resource" doc:"Id of the resource of the rule. Absent: every resource."`
-	Approvers     []string      `key:"approvers" required:"true" doc:"Who may answer: self for the user for whom the agent acts, a principal such as user:bob, or group:NAME. Only self lets people answer requests in their own name."`
+	Approvers     []string      `key:"approvers" required:"true" doc:"Who may answer: self for the user for whom the agent acts, a principal such as user:bob, group:NAME, or role:approver for everyone with that role at the agent (operators.roles). Only self lets people answer requests in their own name."`
 	People        int           `key:"people" default:"1" min:"1" max:"10" doc:"How many of them must approve. One denial is enough to deny."`
 	Timeout       time.Duration `key:"timeout" doc:"Time to answer. Default: approvals.timeout."`
 	Delegates     []string      `key:"delegates" doc:"Principals that may also answer, after delegate_after."`
@@ -92,11 +92,7 @@ func (k checker) checkRules() {
 	if k.Approvals.Timeout < time.Second {
 		k.place("approvals.timeout", "%s is less than a second", k.Approvals.Timeout)
 	}
-	for n, who := range k.Approvals.Operators {
-		if !strings.Contains(who, ":") || who == "group:" {
-			k.place(fmt.Sprintf("approvals.operators[%d]", n), "%q is not a principal; want a principal such as user:bob, or group:NAME", who)
-		}
-	}
+	k.checkWho("approvals.operators", k.Approvals.Operators)
 	for n, r := range k.Approvals.Rules {
 		at := fmt.Sprintf("approvals.rules[%d]", n)
 		self := slices.Contains(r.Approvers, Self)
@@ -107,6 +103,9 @@ func (k checker) checkRules() {
 			k.place(at+".approvers", "self stands with others; want self alone, and the others as delegates")
 		case self && r.People > 1:
 			k.place(at+".people", "%d people are wanted of one, self", r.People)
+		}
+		if slices.Contains(r.Approvers, RoleApprover) && !slices.ContainsFunc(k.Operators.Roles, func(g RoleGiven) bool { return g.Role == "approver" }) {
+			k.place(at+".approvers", "name role:approver, and operators.roles gives that role to no person")
 		}
 		if r.Agent != "" && !slices.ContainsFunc(k.Agents, func(a Agent) bool { return a.ID == r.Agent }) {
 			k.place(at+".agent", "there is no agent %q", r.Agent)

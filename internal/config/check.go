@@ -45,6 +45,9 @@ func (c *Config) complete(written func(path string) bool) {
 	if u, err := url.Parse(c.Issuer.URL); c.Evidence.Origin == "" && err == nil {
 		c.Evidence.Origin = u.Host + u.Path
 	}
+	if l := &c.Operators.Login; l.ClientID != "" && l.Issuer == "" {
+		l.Issuer = c.Approvals.Login.Issuer
+	}
 	if n := len(c.Evidence.Witnesses); n > 0 && c.Evidence.Quorum == 0 {
 		c.Evidence.Quorum = n/2 + 1
 	}
@@ -79,6 +82,7 @@ func check(c *Config, d *decoder) {
 	k.checkAgentAuth()
 	k.checkApprovals()
 	k.checkOAuth()
+	k.checkOperators()
 	k.checkOffers()
 	k.checkSkills()
 	k.checkScopes()

@@ -27,6 +27,7 @@ type Config struct {
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the approval pages, and who answers."`
 	OAuth     OAuth                          `key:"oauth" doc:"Access for MCP and A2A clients by OAuth 2.1. Off by default."`
+	Operators Operators                      `key:"operators" doc:"Who operates this server, by role."`
 	Evidence  Evidence                       `key:"evidence" doc:"The evidence log: contents, signatures, witnesses."`
 	Telemetry Telemetry                      `key:"telemetry" doc:"Metrics and traces for operators."`
 	Proxies   Proxies                        `key:"proxies" doc:"Proxies in front of the server that are trusted to report the addresses of their clients."`
@@ -133,6 +134,7 @@ type DevUser struct {
 // Agent is one protected agent.
 type Agent struct {
 	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
+	Tenant           string      `key:"tenant" format:"id" doc:"Label of the team or customer that the agent is of. operators.roles can name it."`
 	Upstream         string      `key:"upstream" format:"url" doc:"URL of the protected agent, or endpoint of the MCP server. Required except for protocol: local."`
 	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent, in addition to those of the protocols, content negotiation and tracing. An example is X-Api-Key, if the agent reads it. Do not list headers that frameworks trust from a proxy."`
 	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces, in addition to that of upstream, also on this machine and in private networks. *.example.org is every host below it. Other hosts are called only at public addresses."`

@@ -87,6 +87,9 @@ type People struct {
 	Clients []string
 	// Agents is how the URL of every protected agent begins.
 	Agents string
+	// OperatorsIssuer and OperatorsClient are the client of powerbox login at its issuer;
+	// "" for none.
+	OperatorsIssuer, OperatorsClient string
 }
 
 // CallerRule gives the agent that one holder is. Exactly one of the others is

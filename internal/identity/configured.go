@@ -53,6 +53,10 @@ func people(c *config.Config) People {
 	if l := c.Approvals.Login; l.ClientID != "" {
 		out.Clients = append(out.Clients, l.ClientID, l.Issuer+"#"+l.ClientID)
 	}
+	if l := c.Operators.Login; l.ClientID != "" {
+		out.Clients = append(out.Clients, l.ClientID, l.Issuer+"#"+l.ClientID)
+		out.OperatorsIssuer, out.OperatorsClient = l.Issuer, l.ClientID
+	}
 	return out
 }
 

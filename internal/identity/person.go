@@ -27,20 +27,69 @@ func (p People) has(client string) bool {
 //
 // Everything else is [ErrUnauthenticated].
 func (a *Authenticator) Person(r *http.Request, audience string, now time.Time) (Caller, error) {
+	raw, err := a.personsCredential(r)
+	if err != nil {
+		return Caller{}, err
+	}
+	s, err := a.personal(r.Context(), raw, audience, now)
+	if err != nil {
+		return Caller{}, err
+	}
+	return a.noAgents(r, s)
+}
+
+// Operator returns the person whose session of powerbox login a request came with. What
+// [Authenticator.Person] demands holds here, and the session is for the client of powerbox
+// login alone: no audience of an agent, of a gateway or of the pages is beside it.
+// Authenticated is zero where the session does not say when the person logged in, since a
+// session that was refreshed is younger than the login.
+func (a *Authenticator) Operator(r *http.Request, now time.Time) (Caller, error) {
+	raw, err := a.personsCredential(r)
+	if err != nil {
+		return Caller{}, err
+	}
+	client := a.people.OperatorsClient
+	if client == "" {
+		return Caller{}, refuse(CodePerson, "nobody can log in here with powerbox login: operators.login.client_id is not set")
+	}
+	u, p, err := a.personsToken(raw)
+	switch {
+	case err != nil:
+		return Caller{}, err
+	case p.Issuer != a.people.OperatorsIssuer || !u.names(client) || u.anyAudience(func(aud string) bool { return aud != client }):
+		return Caller{}, refuse(CodePerson, "the token is not one of powerbox login, for the client of operators.login alone")
+	}
+	s, err := p.unbound(r.Context(), u, now)
+	if err != nil {
+		return Caller{}, err
+	}
+	if s.client != "" && s.client != "client:"+client && s.client != "client:"+p.Issuer+"#"+client {
+		return Caller{}, refuse(CodePerson, "the token was issued to another client than that of powerbox login")
+	}
+	if _, told := u.claims.Get("auth_time"); !told {
+		s.caller.Authenticated = time.Time{}
+	}
+	return a.noAgents(r, s)
+}
+
+// personsCredential returns the bearer token of a request that a person can have made.
+func (a *Authenticator) personsCredential(r *http.Request) (string, error) {
 	c, err := readCredential(r.Header)
 	if err == nil {
 		err = a.sentByMistake(r.Header)
 	}
 	switch {
 	case err != nil:
-		return Caller{}, err
+		return "", err
 	case c.dpop || len(r.Header.Values("DPoP")) > 0:
-		return Caller{}, refuse(CodePerson, "a person's session comes without a proof of possession; this is how an agent calls")
+		return "", refuse(CodePerson, "a person's session comes without a proof of possession; this is how an agent calls")
 	}
-	s, err := a.personal(r.Context(), c.token, audience, now)
-	if err != nil {
-		return Caller{}, err
-	}
+	return c.token, nil
+}
+
+// noAgents returns the person of a session, unless the session or the connection is an
+// agent's.
+func (a *Authenticator) noAgents(r *http.Request, s session) (Caller, error) {
 	held := []Holder{{ID: s.client}}
 	if leaf := clientCertificate(r.TLS); leaf != nil {
 		held = append(held, certificateHolders(leaf)...)

@@ -78,14 +78,11 @@ func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 		file = filepath.Join(folder, "powerbox-agents")
 	}
 	if file == "" {
-		folder := p.Env("XDG_CONFIG_HOME")
-		if folder == "" {
-			if p.Env("HOME") == "" {
-				return nil, cli.Usage(errors.New("there is no home folder to keep agents in; name a file with --store"))
-			}
-			folder = filepath.Join(p.Env("HOME"), ".config")
+		folder, err := p.ConfigFolder()
+		if err != nil {
+			return nil, cli.Usage(errors.New("there is no home folder to keep agents in; name a file with --store"))
 		}
-		file = filepath.Join(folder, "powerbox", "agents")
+		file = filepath.Join(folder, "agents")
 	}
 	store, err := agentauth.Open(file, passphrase, rand.Reader)
 	if err != nil {

@@ -19,5 +19,5 @@ func OldNames(p *cli.Program) []*cobra.Command {
 
 // Commands are the commands of the group, in the order of the help text.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{newApproval(p), newMode(p), newPerson(p), newPolicy(p), newGrant(p), newRegistry(p), newConfig(p), newKeys(p), newStore(p), newMigrate(p), newLogin(p)}
+	return []*cobra.Command{newApproval(p), newMode(p), newPerson(p), newPolicy(p), newGrant(p), newRegistry(p), newConfig(p), newKeys(p), newStore(p), newMigrate(p), newLogin(p), newLogout(p), newWhoAmI(p)}
 }

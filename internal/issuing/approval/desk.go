@@ -22,14 +22,16 @@ import (
 type Config struct {
 	Store Store
 	// Issuer is set before anything is asked: it has the desk as its [issuer.Asker].
-	Issuer   *issuer.Issuer
-	URL      string // under which a question's page is, without a final slash
-	Rules    []Rule // optional
-	Timeout  time.Duration
-	Interval time.Duration // between two polls of a waiting caller
-	Tell     Teller        // optional; nil tells no one
-	Now      func() time.Time
-	Log      *slog.Logger
+	Issuer *issuer.Issuer
+	URL    string // under which a question's page is, without a final slash
+	Rules  []Rule // optional
+	// Approvers are the people and groups with the role approver at an agent. Optional.
+	Approvers func(agent string) (who, groups []string)
+	Timeout   time.Duration
+	Interval  time.Duration // between two polls of a waiting caller
+	Tell      Teller        // optional; nil tells no one
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Teller words what people are told of what waits for them. The desk stores it with
@@ -93,7 +95,7 @@ func New(c Config) (*Desk, error) {
 		return nil, errors.New("approval: Timeout and Interval must be positive")
 	}
 	for _, r := range c.Rules {
-		if !r.Need.Self && len(r.Need.Who) == 0 && len(r.Need.Groups) == 0 {
+		if !r.Need.Self && !r.Approvers && len(r.Need.Who) == 0 && len(r.Need.Groups) == 0 {
 			return nil, errors.New("approval: a rule names no person who could answer")
 		}
 	}

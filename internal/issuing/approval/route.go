@@ -15,6 +15,7 @@ type Rule struct {
 	Operation string // grant/operation; "" for every one
 	Resource  string // id; "" for every one, and for what has none
 	Need      Need
+	Approvers bool          // also everyone with the role approver at the agent of the question
 	Timeout   time.Duration // how long people have; 0 for the desk's
 }
 
@@ -49,7 +50,7 @@ func (d *Desk) route(agent string, matters []issuer.Matter) ([]Need, time.Durati
 					continue
 				}
 				r := d.config.Rules[i]
-				add(r.Need)
+				add(d.needOf(r, agent))
 				if r.Timeout > 0 && r.Timeout < timeout {
 					timeout = r.Timeout
 				}
@@ -57,6 +58,17 @@ func (d *Desk) route(agent string, matters []issuer.Matter) ([]Need, time.Durati
 		}
 	}
 	return needs, timeout
+}
+
+// needOf is whom a rule asks about an agent. Where no person has the role approver there,
+// and nobody else is named, the question cannot be answered, so that it is refused.
+func (d *Desk) needOf(r Rule, agent string) Need {
+	n := r.Need
+	if r.Approvers && d.config.Approvers != nil {
+		who, groups := d.config.Approvers(agent)
+		n.Who, n.Groups = slices.Concat(n.Who, who), slices.Concat(n.Groups, groups)
+	}
+	return n
 }
 
 // may reports whether a person's answer counts for a need. A person cannot review

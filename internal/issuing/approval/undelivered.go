@@ -3,6 +3,7 @@ package approval
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -65,8 +66,8 @@ func (d *Desk) Undelivered(ctx context.Context) (Undelivered, error) {
 	return u, err
 }
 
-// Redeliver has a message tried again that was given up.
-func (d *Desk) Redeliver(ctx context.Context, id string) (Message, error) {
+// Redeliver has a message tried again that was given up, by the word of an operator.
+func (d *Desk) Redeliver(ctx context.Context, by, id string) (Message, error) {
 	var m Message
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		var err error
@@ -84,7 +85,11 @@ func (d *Desk) Redeliver(ctx context.Context, id string) (Message, error) {
 		if m.Event == EventAsked || m.Event == EventOverdue {
 			m.Expires = q.Expires
 		}
-		return tx.PutMessage(m)
+		record, err := d.config.Issuer.RedeliveryRecord(by, map[string]any{"message": m.ID, "webhook": m.Hook, "question": m.Question})
+		if err == nil {
+			_, err = tx.Append(record)
+		}
+		return errors.Join(err, tx.PutMessage(m))
 	})
 	d.deliver()
 	return m, err

@@ -199,6 +199,20 @@ func (i *Issuer) plan(ctx context.Context, r *Revocation, t Target) (agent strin
 	return issuerItself, nil
 }
 
+// RevokedAt returns the one agent at which a revocation of a target ends anything, "" for
+// one that can reach every agent, and [ErrNotFound] for an id that is not on record.
+func (i *Issuer) RevokedAt(ctx context.Context, t Target) (agent string, err error) {
+	r := Revocation{At: i.config.Now()}
+	agent, err = i.plan(ctx, &r, t)
+	switch {
+	case err != nil || agent != issuerItself:
+		return agent, err
+	case t.ID != "":
+		return "", ErrNotFound
+	}
+	return "", nil
+}
+
 // find returns the capability on record under the id of a capability or of its
 // revocation, or [ErrNotFound].
 func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {

@@ -217,6 +217,17 @@ func (i *Issuer) freezable(ctx context.Context, target string) (stored, agent st
 	return target, issuerItself, nil
 }
 
+// StoppedAt returns a target as a freeze stores it, and the one agent at which it is:
+// [ErrNotFound] where there is no such target, or none that is at one agent alone.
+func (i *Issuer) StoppedAt(ctx context.Context, target string) (stored, agent string, err error) {
+	stored, agent, err = i.freezable(ctx, target)
+	var unknown *TargetError
+	if errors.As(err, &unknown) || err == nil && agent == issuerItself {
+		return "", "", ErrNotFound
+	}
+	return stored, agent, err
+}
+
 func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, agent string, err error) {
 	var c Capability
 	err = i.config.Store.View(ctx, func(r Reader) error {

@@ -55,8 +55,18 @@ func (i *Issuer) Sees(caller identity.Caller, agent string) bool {
 
 // ListingRecord is the record of what an operator does with a listing of the
 // registry.
-func (i *Issuer) ListingRecord(of action.Type, about map[string]any) (evidence.Record, error) {
-	r, err := i.newRecord(issuerItself, identity.Caller{Agent: "operator"}, of, evidence.Intent{Operation: OperationCard, Details: details(about)})
+func (i *Issuer) ListingRecord(by string, of action.Type, about map[string]any) (evidence.Record, error) {
+	return i.serverRecord(by, of, OperationCard, about)
+}
+
+// RedeliveryRecord is the record that an operator has a message to a webhook tried again.
+func (i *Issuer) RedeliveryRecord(by string, about map[string]any) (evidence.Record, error) {
+	return i.serverRecord(by, action.WebhookRedeliver, OperationCapability, about)
+}
+
+// serverRecord is the record of a change by an operator that belongs to no agent.
+func (i *Issuer) serverRecord(by string, of action.Type, operation string, about map[string]any) (evidence.Record, error) {
+	r, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, of, evidence.Intent{Operation: operation, Details: details(about)})
 	r.OutcomeStatus = evidence.Achieved
 	return r, err
 }

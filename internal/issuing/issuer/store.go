@@ -206,6 +206,7 @@ type TreeQuery struct {
 // LiveQuery selects capabilities; empty members select everything.
 type LiveQuery struct {
 	Agent     string
+	Agents    []string // of one of these, where it is not nil
 	Holder    string
 	Requester string // configured name of the holder
 	Principal string
@@ -219,6 +220,7 @@ type LiveQuery struct {
 // RecordQuery selects records; empty members select everything.
 type RecordQuery struct {
 	Agent      string
+	Agents     []string // about one of these, where it is not nil
 	Requester  string
 	Principal  string
 	Task       string

@@ -36,7 +36,7 @@ func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
 		return nil, nil
 	}
 	query := issuer.RecordQuery{Agent: p.config.Agent, Limit: actions, Scan: actionsScan}
-	if !p.config.Administrator(who.Principal) {
+	if !p.config.Administrator(who.Principal, who.Groups) {
 		query.Principal = p.config.Issuer.Pseudonym(p.config.Agent, who.Principal)
 	}
 	return p.actions(ctx, query)

@@ -178,7 +178,7 @@ func (p *Provider) Questions(ctx context.Context, who Person) ([]Question, error
 			if err != nil {
 				return err
 			}
-			if p.Open(q) && p.mayAnswer(who, q) && (q.user() != "" || p.config.Administrator(who.Principal)) {
+			if p.Open(q) && p.mayAnswer(who, q) && (q.user() != "" || p.config.Administrator(who.Principal, who.Groups)) {
 				out = append(out, q)
 			}
 		}
@@ -222,7 +222,7 @@ func (p *Provider) mayAnswer(who Person, q Question) bool {
 	switch user := q.user(); {
 	case who.Principal == "":
 		return false
-	case p.config.Administrator(who.Principal), user == who.Principal:
+	case p.config.Administrator(who.Principal, who.Groups), user == who.Principal:
 		return true
 	default:
 		return user == "" && q.Approval.Method != agentauth.CIBA && (q.Agent.Mode == agentauth.Delegated || q.Approval.Kind == ForClaim)

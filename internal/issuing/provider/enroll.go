@@ -34,7 +34,7 @@ func IsInvitation(text string) bool { return strings.HasPrefix(text, invitationP
 
 // Invite makes room for a host. The token is told once and kept as a hash.
 func (p *Provider) Invite(ctx context.Context, who Person, name, user string, defaults []string) (code string, v Invitation, err error) {
-	if !p.config.Administrator(who.Principal) {
+	if !p.config.Administrator(who.Principal, who.Groups) {
 		return "", v, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are invited by an administrator")
 	}
 	if err := recent(who); err != nil {

@@ -56,7 +56,7 @@ func (p *Provider) ToLink(ctx context.Context, who Person, host, user string) (o
 }
 
 func (p *Provider) linking(r Reader, who Person, host, user string, now time.Time) (Linking, error) {
-	if user != "" && !p.config.Administrator(who.Principal) {
+	if user != "" && !p.config.Administrator(who.Principal, who.Groups) {
 		return Linking{}, agentauth.Errorf(agentauth.CodeUnauthorized, "a host is linked by an administrator, or by the approval of its agent")
 	}
 	h, err := p.hostOfPerson(r, who, host)

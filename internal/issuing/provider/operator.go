@@ -16,7 +16,7 @@ import (
 // (AAP-K5 to K8, AAP-U4, AAP-U6). Someone else's is not found.
 
 func (p *Provider) mine(who Person, user string) bool {
-	return who.Principal != "" && (p.config.Administrator(who.Principal) || user != "" && user == who.Principal)
+	return who.Principal != "" && (p.config.Administrator(who.Principal, who.Groups) || user != "" && user == who.Principal)
 }
 
 // agentOfPerson returns an agent that a person may judge about.
@@ -50,7 +50,7 @@ type Overview struct {
 func (p *Provider) Overview(ctx context.Context, who Person) ([]Overview, error) {
 	var out []Overview
 	user := who.Principal
-	if p.config.Administrator(who.Principal) {
+	if p.config.Administrator(who.Principal, who.Groups) {
 		user = ""
 	} else if user == "" {
 		return nil, nil
@@ -250,7 +250,7 @@ func vouches(who Person) bool { return who.Present || who.Unsafe }
 
 // PreRegister makes a host known and active before it has an agent (AAP-U6).
 func (p *Provider) PreRegister(ctx context.Context, who Person, name, user string, key token.PublicKey, defaults []string) (Host, error) {
-	if !p.config.Administrator(who.Principal) {
+	if !p.config.Administrator(who.Principal, who.Groups) {
 		return Host{}, agentauth.Errorf(agentauth.CodeUnauthorized, "hosts are registered ahead by an administrator")
 	}
 	if err := recent(who); err != nil {
@@ -298,7 +298,7 @@ func (p *Provider) mayBeDefaults(names []string) error {
 
 // ForgetUser ends every host of a user whose account is gone (AAP-K5).
 func (p *Provider) ForgetUser(ctx context.Context, who Person, user string) (hosts int, err error) {
-	if !p.config.Administrator(who.Principal) || user == "" {
+	if !p.config.Administrator(who.Principal, who.Groups) || user == "" {
 		return 0, agentauth.Errorf(agentauth.CodeUnauthorized, "users are taken out by an administrator")
 	}
 	err = p.updateBy(ctx, who, func(tx Tx, u *unit) error {

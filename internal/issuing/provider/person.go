@@ -44,8 +44,10 @@ func (p *Provider) admits(r Reader, who Person) error {
 // Now is the time by the provider's clock.
 func (p *Provider) Now() time.Time { return p.config.Now() }
 
-// Administrator reports whether a principal is one.
-func (p *Provider) Administrator(principal string) bool { return p.config.Administrator(principal) }
+// Administrator reports whether a person is one.
+func (p *Provider) Administrator(who Person) bool {
+	return p.config.Administrator(who.Principal, who.Groups)
+}
 
 // Known is a person as administrators see one.
 type Known struct {
@@ -61,7 +63,7 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 	all := map[string]*Known{}
 	of := func(principal string) *Known {
 		if all[principal] == nil {
-			all[principal] = &Known{Account: people.Account{Principal: principal, State: people.Active}, Administrator: p.config.Administrator(principal)}
+			all[principal] = &Known{Account: people.Account{Principal: principal, State: people.Active}, Administrator: p.config.Administrator(principal, nil)}
 		}
 		return all[principal]
 	}
@@ -101,7 +103,7 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 // administrator who shuts all others out is stopped here.
 func (p *Provider) SetPersonAs(ctx context.Context, who Person, principal string, state people.State, reason string) error {
 	switch {
-	case !p.config.Administrator(who.Principal):
+	case !p.config.Administrator(who.Principal, who.Groups):
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "people are frozen, thawed and removed by an administrator, or in a shell with powerbox person")
 	case who.Principal == principal:
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "this is you; have another administrator do it, or use powerbox person in a shell")

@@ -64,7 +64,7 @@ type Config struct {
 	AnyHost bool
 	// Administrator reports whether a principal answers for hosts without a user; nil for
 	// no principal.
-	Administrator func(principal string) bool
+	Administrator func(principal string, groups []string) bool
 	CIBA          CIBA // "" for off
 	// Known reports whether there is a principal that the store does not know of, for hints
 	// of the person to ask; nil for none.
@@ -131,7 +131,7 @@ func New(c Config) (*Provider, error) {
 		c.Known = func(string) bool { return false }
 	}
 	if c.Administrator == nil {
-		c.Administrator = func(string) bool { return false }
+		c.Administrator = func(string, []string) bool { return false }
 	}
 	if c.Replay == nil {
 		c.Replay = gate.NewMemory(replayEntries)

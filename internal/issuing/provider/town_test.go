@@ -154,7 +154,7 @@ func newTown(t testing.TB, change ...func(*provider.Config)) *town {
 		AnyHost:  true,
 		Clocks:   provider.Clocks{Session: 30 * time.Minute, Maximum: 4 * time.Hour, Absolute: 12 * time.Hour},
 		Approval: 10 * time.Minute, Interval: 5 * time.Second, CodeKey: make([]byte, 32),
-		Administrator: func(p string) bool { return p == root.Principal }, Keys: w.sets, Backend: w.service, Now: now, Random: rand.Reader, Log: log,
+		Administrator: func(p string, _ []string) bool { return p == root.Principal }, Keys: w.sets, Backend: w.service, Now: now, Random: rand.Reader, Log: log,
 	}
 	for _, f := range change {
 		f(&w.config)

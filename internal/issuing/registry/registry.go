@@ -60,7 +60,7 @@ type Config struct {
 	Protected func() []Protected
 	Cards     Cards
 	// Record makes the record of a change, by an operator.
-	Record func(of action.Type, details map[string]any) (evidence.Record, error)
+	Record func(by string, of action.Type, details map[string]any) (evidence.Record, error)
 	// Level is the trust that an agent has reached, by its name; "" where that is
 	// not kept up to date. Asked is the same after Scores has brought it up to date,
 	// for who searches by it.
@@ -98,7 +98,7 @@ type Offer struct {
 
 // Register lists an agent. Anyone who registers an agent has accepted its card; of the
 // same name another one takes the place of the first.
-func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
+func (r *Registry) Register(ctx context.Context, by string, o Offer) (Entry, error) {
 	l := Listing{ID: o.ID, Source: o.URL, Keys: o.Keys, VisibleTo: o.VisibleTo, Looked: r.config.Now()}
 	if (o.URL == "") == (len(o.Card) == 0) {
 		return Entry{}, refused("want either url, of a card, or card")
@@ -129,7 +129,7 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	return e, r.change(ctx, action.RegistryRegister, l, card.Digest(), func(tx Tx) error {
+	return e, r.change(ctx, by, action.RegistryRegister, l, card.Digest(), func(tx Tx) error {
 		all, err := tx.Listings()
 		if err != nil {
 			return err
@@ -142,8 +142,8 @@ func (r *Registry) Register(ctx context.Context, o Offer) (Entry, error) {
 }
 
 // change makes a change with its record.
-func (r *Registry) change(ctx context.Context, of action.Type, l Listing, digest string, change func(Tx) error) error {
-	record, err := r.config.Record(of, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
+func (r *Registry) change(ctx context.Context, by string, of action.Type, l Listing, digest string, change func(Tx) error) error {
+	record, err := r.config.Record(by, of, map[string]any{"agent": l.ID, "source": l.Source, "card_digest": digest, "visible_to": l.VisibleTo})
 	if err != nil {
 		return err
 	}
@@ -157,17 +157,17 @@ func (r *Registry) change(ctx context.Context, of action.Type, l Listing, digest
 }
 
 // Forget removes a listing.
-func (r *Registry) Forget(ctx context.Context, id string) error {
+func (r *Registry) Forget(ctx context.Context, by, id string) error {
 	l, err := r.listing(ctx, id)
 	if err != nil {
 		return err
 	}
-	return r.change(ctx, action.RegistryForget, l, "", func(tx Tx) error { return known(tx.ForgetListing(id)) })
+	return r.change(ctx, by, action.RegistryForget, l, "", func(tx Tx) error { return known(tx.ForgetListing(id)) })
 }
 
 // Accept takes the card that waits as the listing's own (ATK-53): until then every
 // answer is about the card that was accepted before.
-func (r *Registry) Accept(ctx context.Context, id, digest string) (Entry, error) {
+func (r *Registry) Accept(ctx context.Context, by, id, digest string) (Entry, error) {
 	l, err := r.listing(ctx, id)
 	if err != nil {
 		return Entry{}, err
@@ -184,7 +184,7 @@ func (r *Registry) Accept(ctx context.Context, id, digest string) (Entry, error)
 	if err != nil {
 		return Entry{}, err
 	}
-	return e, r.change(ctx, action.RegistryAccept, l, digest, func(tx Tx) error {
+	return e, r.change(ctx, by, action.RegistryAccept, l, digest, func(tx Tx) error {
 		now, err := tx.Listing(id)
 		if err != nil {
 			return known(err)

@@ -39,11 +39,19 @@ func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 		}
 		query, args = query+" AND instr(bytes, ?) > 0", append(args, text)
 	}
+	if q.Agents != nil {
+		text, more, err := ofAgents(q.Agents)
+		if err != nil {
+			return page, err
+		}
+		query, args = query+" AND "+text, append(args, more...)
+	}
 	for s, err := range r.eachSealed(query+" ORDER BY place DESC", args...) {
 		if err != nil {
 			return issuer.RecordPage{}, err
 		}
-		if slices.ContainsFunc(members(q, s.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) {
+		if slices.ContainsFunc(members(q, s.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) ||
+			q.Agents != nil && !slices.Contains(q.Agents, s.Record().AgentID) {
 			continue
 		}
 		if page.Records = append(page.Records, s); len(page.Records) == q.Limit {
@@ -55,6 +63,22 @@ func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 		page.Next, err = r.idAt(w.from)
 	}
 	return page, err
+}
+
+// ofAgents is the condition that one of some agents is named in a record.
+func ofAgents(agents []string) (text string, args []any, err error) {
+	named := make([]string, 0, len(agents))
+	for _, agent := range agents {
+		name, err := member{"agent_id", agent, ""}.text()
+		if err != nil {
+			return "", nil, err
+		}
+		named, args = append(named, "instr(bytes, ?) > 0"), append(args, name)
+	}
+	if len(named) == 0 {
+		return "1 = 0", nil, nil
+	}
+	return "(" + strings.Join(named, " OR ") + ")", args, nil
 }
 
 // window is the places of the log that a page looks at: from is in it, to is

@@ -182,11 +182,25 @@ func LiveStatement(q issuer.LiveQuery, before int64) (query string, args []any) 
 			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
 		}
 	}
+	if q.Agents != nil {
+		where += " AND " + oneOf("agent", len(q.Agents))
+		for _, agent := range q.Agents {
+			args = append(args, agent)
+		}
+	}
 	if q.Below != "" {
 		where += " AND made IN (WITH RECURSIVE tree (place, id) AS (SELECT made, id FROM capability WHERE parent = ? AND parent <> '' AND expires > ?" + below + ") SELECT place FROM tree)"
 		args = append(args, q.Below, q.After.Unix(), q.After.Unix())
 	}
 	return "SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE " + where + " ORDER BY +made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)
+}
+
+// oneOf is the condition that a column has one of n values.
+func oneOf(column string, n int) string {
+	if n == 0 {
+		return "1 = 0"
+	}
+	return column + " IN (?" + strings.Repeat(", ?", n-1) + ")"
 }
 
 func (r Reader) capabilities(query string, args ...any) ([]issuer.Capability, error) {

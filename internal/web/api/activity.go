@@ -23,9 +23,9 @@ const (
 	// activityBack is how many records are read back at the first question. It bounds
 	// the time of that answer; after it the log is followed.
 	activityBack = 20_000
-	// activityTook bounds the latencies that are kept of one minute, activityOpen the calls
-	// whose outcome is awaited.
-	activityTook = 500
+	// activityTook bounds the latencies that are kept of one agent and minute, activityOpen
+	// the calls whose outcome is awaited.
+	activityTook = 200
 	activityOpen = 10_000
 	// activityCallers bounds the callers that are named of one agent.
 	activityCallers = 50
@@ -36,12 +36,10 @@ type Minute struct {
 	At      time.Time `json:"at"`
 	Allowed int       `json:"allowed"`
 	Denied  int       `json:"denied"`
-	// P50 and P99 are milliseconds from the decision to the outcome, of the first 500
-	// calls of the minute; 0 where there was none.
+	// P50 and P99 are milliseconds from the decision to the outcome, of the first 200
+	// calls of the minute to each agent; 0 where there was none.
 	P50 int64 `json:"p50_ms"`
 	P99 int64 `json:"p99_ms"`
-
-	took []int64
 }
 
 // AgentActivity counts the calls to one agent in the last hour.
@@ -93,19 +91,30 @@ type Activity struct {
 	place   int64
 	midway  bool      // it did not begin with the first record
 	from    time.Time // of the first record that was counted then
-	minutes map[int64]*minuteCount
+	minutes map[int64]minuteCount
 	open    map[string]time.Time // decisions whose outcome is not on record yet
 }
 
-// minuteCount is a minute with its parts.
-type minuteCount struct {
-	Minute
-	agents  map[string]AgentActivity
+// minuteCount are the calls of one minute, by agent. No sum over agents is kept: a reader
+// may know of some agents alone.
+type minuteCount map[string]*agentMinute
+
+// agentMinute are the calls of one minute to one agent.
+type agentMinute struct {
+	AgentActivity
+	took    []int64
 	reasons map[string]int
 }
 
-// Report brings the counts up to date and returns them.
-func (a *Activity) Report(ctx context.Context) (ActivityReport, error) {
+func (m minuteCount) of(agent string) *agentMinute {
+	if m[agent] == nil {
+		m[agent] = &agentMinute{AgentActivity: AgentActivity{Agent: agent}, reasons: map[string]int{}}
+	}
+	return m[agent]
+}
+
+// Report brings the counts up to date and returns those of the agents that sees is true for.
+func (a *Activity) Report(ctx context.Context, sees func(agent string) bool) (ActivityReport, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	head, err := a.follow(ctx)
@@ -118,39 +127,51 @@ func (a *Activity) Report(ctx context.Context) (ActivityReport, error) {
 	if a.from.After(first) {
 		out.Since = a.from
 	}
-	agents, reasons := map[string]AgentActivity{}, map[string]int{}
+	sum := summary{agents: map[string]AgentActivity{}, reasons: map[string]int{}}
 	for at := first; !at.After(now); at = at.Add(time.Minute) {
-		m := a.minutes[at.Unix()]
-		if m == nil {
-			out.Minutes = append(out.Minutes, Minute{At: at})
-			continue
-		}
-		slices.Sort(m.took)
-		one := m.Minute
-		one.P50, one.P99 = quantile(m.took, 50), quantile(m.took, 99)
-		out.Minutes = append(out.Minutes, one)
-		for id, n := range m.agents {
-			sum := agents[id]
-			agents[id] = AgentActivity{
-				Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
-				Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
-			}
-		}
-		for code, n := range m.reasons {
-			reasons[code] += n
-		}
+		sum.minute, sum.took = Minute{At: at}, nil
+		sum.add(a.minutes[at.Unix()], sees)
+		slices.Sort(sum.took)
+		sum.minute.P50, sum.minute.P99 = quantile(sum.took, 50), quantile(sum.took, 99)
+		out.Minutes = append(out.Minutes, sum.minute)
 	}
-	for _, id := range slices.Sorted(maps.Keys(agents)) {
-		out.Agents = append(out.Agents, agents[id])
+	for _, id := range slices.Sorted(maps.Keys(sum.agents)) {
+		out.Agents = append(out.Agents, sum.agents[id])
 	}
-	for code, n := range reasons {
+	for code, n := range sum.reasons {
 		out.Reasons = append(out.Reasons, ReasonActivity{code, n})
 	}
 	slices.SortFunc(out.Reasons, func(x, y ReasonActivity) int {
 		return cmp.Or(cmp.Compare(y.Times, x.Times), cmp.Compare(x.Code, y.Code))
 	})
-	maps.DeleteFunc(a.minutes, func(at int64, _ *minuteCount) bool { return at < first.Unix() })
+	maps.DeleteFunc(a.minutes, func(at int64, _ minuteCount) bool { return at < first.Unix() })
 	return out, nil
+}
+
+// summary adds up minutes for one reader.
+type summary struct {
+	minute  Minute
+	took    []int64
+	agents  map[string]AgentActivity
+	reasons map[string]int
+}
+
+// add adds the calls of a minute to the agents that the reader sees.
+func (s *summary) add(m minuteCount, sees func(agent string) bool) {
+	for id, n := range m {
+		if !sees(id) {
+			continue
+		}
+		s.minute.Allowed, s.minute.Denied, s.took = s.minute.Allowed+n.Allowed, s.minute.Denied+n.Denied, append(s.took, n.took...)
+		sum := s.agents[id]
+		s.agents[id] = AgentActivity{
+			Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
+			Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
+		}
+		for code, n := range n.reasons {
+			s.reasons[code] += n
+		}
+	}
 }
 
 // callers adds names to a sorted list that is bounded.
@@ -192,7 +213,7 @@ func (a *Activity) follow(ctx context.Context) (LogHead, error) {
 		return head, err
 	}
 	if !a.begun {
-		a.begun, a.minutes, a.open = true, map[int64]*minuteCount{}, map[string]time.Time{}
+		a.begun, a.minutes, a.open = true, map[int64]minuteCount{}, map[string]time.Time{}
 		a.place = max(begins, head.Size-activityBack)
 		a.midway = a.place > begins
 	}
@@ -237,42 +258,39 @@ func (a *Activity) add(r evidence.Record) {
 		if r.Time.Before(a.Now().Add(-activityTime - time.Minute)) {
 			return
 		}
-		m = &minuteCount{Minute: Minute{At: r.Time.UTC().Truncate(time.Minute)}, agents: map[string]AgentActivity{}, reasons: map[string]int{}}
-		a.minutes[m.At.Unix()] = m
+		m = minuteCount{}
+		a.minutes[r.Time.Truncate(time.Minute).Unix()] = m
 	}
 	if of := r.Details.OutcomeOf; of != "" {
 		if began, ok := a.open[of]; ok {
 			delete(a.open, of)
-			if len(m.took) < activityTook {
-				m.took = append(m.took, max(0, r.Time.Sub(began).Milliseconds()))
+			if one := m.of(r.AgentID); len(one.took) < activityTook {
+				one.took = append(one.took, max(0, r.Time.Sub(began).Milliseconds()))
 			}
 		}
 		if n := len(driftOf(r)); n > 0 {
-			sum := m.agents[r.AgentID]
-			sum.Drift += n
-			m.agents[r.AgentID] = sum
+			m.of(r.AgentID).Drift += n
 		}
 		return
 	}
 	if action.ClassOf(r.ActionType) != action.Call {
 		return
 	}
-	sum := m.agents[r.AgentID]
+	sum := m.of(r.AgentID)
 	sum.Last, sum.Callers = later(sum.Last, r.Time), callers(sum.Callers, r.Details.Requester)
 	if r.Decision == evidence.Allow {
-		m.Allowed++
 		sum.Allowed++
 		if len(a.open) < activityOpen {
 			a.open[r.ID] = r.Time
 		}
 	} else {
-		m.Denied++
 		sum.Denied++
 		if len(r.Details.Reasons) > 0 {
-			m.reasons[r.Details.Reasons[0].Code]++
+			sum.reasons[r.Details.Reasons[0].Code]++
 		}
 	}
-	m.agents[r.AgentID] = sum
 }
 
-func (a *Admin) activity(r *http.Request) (any, error) { return a.Activity.Report(r.Context()) }
+func (a *Admin) activity(r *http.Request) (any, error) {
+	return a.Activity.Report(r.Context(), func(agent string) bool { return at(r, agent) })
+}

@@ -48,7 +48,7 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 	a := &Activity{Log: log, Now: func() time.Time { return now }, Head: func(context.Context) ([]byte, error) {
 		return fmt.Appendf(nil, "log.example\n%d\nAAAA\n\n\u2014 log.example abc\n\u2014 witness.example def\n", len(*log)), nil
 	}}
-	got, err := a.Report(t.Context())
+	got, err := a.Report(t.Context(), func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 		t.Errorf("head %+v since %s; want 3 records, 1 witness, the whole hour", got.Head, got.Since)
 	}
 	now = now.Add(2 * time.Hour)
-	if got, err = a.Report(t.Context()); err != nil || len(got.Agents) != 0 {
+	if got, err = a.Report(t.Context(), func(string) bool { return true }); err != nil || len(got.Agents) != 0 {
 		t.Errorf("two hours later: %+v %v; want no agent", got.Agents, err)
 	}
 }

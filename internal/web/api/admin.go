@@ -2,19 +2,19 @@ package api
 
 import (
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
@@ -29,17 +29,18 @@ type Exporter interface {
 	ExportPeriod(ctx context.Context, w io.Writer, keys []evidence.Key, number int64, bodies bool) error
 }
 
-// Admin is the operator's interface under /v1. Every call needs the operator's
-// token; no agent has one.
+// Admin is the operators' interface under /v1. Every call needs the operator's token, or
+// the session of a person whose roles permit it; no agent has one.
 type Admin struct {
 	Issuer   *issuer.Issuer
 	Store    issuer.Store
 	Exporter Exporter
-	Public   *Public        // the public part of the log
-	Token    string         // required; at least 32 characters
-	Keys     []evidence.Key // that sign records
-	Trust    evidence.Trust // the keys that a verifier should pin
-	Agents   func() []AgentStatus
+	Public   *Public // the public part of the log
+	// Operators says who calls, and what they may do.
+	Operators Operators
+	Keys      []evidence.Key // that sign records
+	Trust     evidence.Trust // the keys that a verifier should pin
+	Agents    func() []AgentStatus
 	// Delegations has the delegation graph.
 	Delegations Delegations
 	// Looked fills in the last look of the gateway at an agent.
@@ -82,34 +83,15 @@ type Admin struct {
 	Log             *slog.Logger
 }
 
-// Handler returns the interface, for holders of the operator's token.
-func (a *Admin) Handler() http.Handler { return a.operatorOnly(a.routes()) }
+// Handler returns the interface.
+func (a *Admin) Handler() http.Handler { return a.authenticated(a.routes()) }
 
 func (a *Admin) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range a.table() {
-		mux.HandleFunc(r.pattern, r.serve)
+		mux.HandleFunc(r.pattern, a.guarded(r))
 	}
-	mux.Handle("GET "+PathOpenAPI, a.described())
 	return mux
-}
-
-// operatorOnly lets only callers with the operator's token in.
-func (a *Admin) operatorOnly(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.IsOperator(r) {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			problem(w, http.StatusUnauthorized, "the operator's token is missing or wrong; it is in keys/operator.secret of the server's issuer.directory")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// IsOperator reports whether a request has the operator's token.
-func (a *Admin) IsOperator(r *http.Request) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && len(a.Token) >= 32 && subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) == 1
 }
 
 // status is an error with its own HTTP status.
@@ -208,7 +190,7 @@ func decode(r *http.Request, into any) error {
 func (a *Admin) record(r *http.Request) (any, error) {
 	var out json.RawMessage
 	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
-		s, err := rd.Record(r.PathValue("id"))
+		s, err := ownRecord(r, rd, r.PathValue("id"))
 		if err == nil {
 			out = s.Bytes()
 		}
@@ -217,13 +199,38 @@ func (a *Admin) record(r *http.Request) (any, error) {
 	return out, err
 }
 
+// ownRecord is a record about an agent of the caller. Another one is unknown.
+func ownRecord(r *http.Request, rd issuer.Reader, id string) (evidence.Sealed, error) {
+	s, err := rd.Record(id)
+	if err == nil && !at(r, s.Record().AgentID) {
+		return evidence.Sealed{}, issuer.ErrNotFound
+	}
+	return s, err
+}
+
+// knows says which of a calling and a called agent is not configured. A caller with some
+// agents alone is not told the names of others.
+func (a *Admin) knows(r *http.Request, caller, agent string) error {
+	if !at(r, agent) {
+		return status{http.StatusNotFound, unknownAgent(agent)}
+	}
+	err := a.Issuer.Knows(caller, agent)
+	switch {
+	case err == nil:
+		return nil
+	case everywhere(r):
+		return status{http.StatusNotFound, err.Error()}
+	}
+	return status{http.StatusNotFound, fmt.Sprintf("no calling agent %q is configured", caller)}
+}
+
 func (a *Admin) can(r *http.Request) (any, error) {
 	var body canRequest
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	if err := a.Issuer.Knows(body.Caller, body.Agent); err != nil {
-		return nil, status{http.StatusNotFound, err.Error()}
+	if err := a.knows(r, body.Caller, body.Agent); err != nil {
+		return nil, err
 	}
 	args := powerbox.Object()
 	if len(body.Arguments) > 0 {
@@ -252,12 +259,24 @@ func (a *Admin) can(r *http.Request) (any, error) {
 	return answer, nil
 }
 
+// mayHaveBodies refuses bodies to a caller who may read records alone.
+func mayHaveBodies(r *http.Request, bodies bool) error {
+	if by := callerOf(r); bodies && !by.rights.May(people.Contents) {
+		return status{http.StatusForbidden, "bodies need the permission " + people.Contents.String() + ", which " + by.roles() + " does not have; export without them"}
+	}
+	return nil
+}
+
 // bundle streams the evidence. An error after the first byte cannot be told by
 // a status any more; the bundle then lacks its checkpoint, which a verifier
 // names.
 func (a *Admin) bundle(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/jsonl")
 	bodies := r.URL.Query().Get("bodies") == "true"
+	if err := mayHaveBodies(r, bodies); err != nil {
+		reply(w, r, a.Log, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
 	if err := a.Public.export(r.Context(), w, a.Gateways.Keys(a.Keys), bodies, a.Exporter); err != nil {
 		a.Log.ErrorContext(r.Context(), "evidence export failed", slog.Any("error", err))
 		problem(w, http.StatusInternalServerError, err.Error())

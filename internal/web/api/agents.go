@@ -3,8 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
@@ -73,7 +73,10 @@ type ModeRule struct {
 	Canary int    `json:"canary"`
 }
 
-func (a *Admin) agents(*http.Request) (any, error) { return a.statuses() }
+func (a *Admin) agents(r *http.Request) (any, error) {
+	all, err := a.statuses()
+	return slices.DeleteFunc(all, func(one AgentStatus) bool { return !at(r, one.ID) }), err
+}
 
 func (a *Admin) statuses() ([]AgentStatus, error) {
 	out, untold := append([]AgentStatus{}, a.Agents()...), a.Unrecorded()
@@ -106,7 +109,7 @@ func (a *Admin) agent(r *http.Request) (any, error) {
 		out.Drift, out.Behind = append(out.Drift, seen...), behind
 		return out, err
 	}
-	return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", id)}
+	return nil, status{http.StatusNotFound, unknownAgent(id)}
 }
 
 // Mode returns the mode that is in force for an agent: the one that an
@@ -152,7 +155,7 @@ func (a *Admin) setMode(r *http.Request) (any, error) {
 	}
 	agent := r.PathValue("agent")
 	if _, ok := a.Issuer.Agent(agent); !ok {
-		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
+		return nil, status{http.StatusNotFound, unknownAgent(agent)}
 	}
 	set := body.Mode
 	if set == ModeConfigured {

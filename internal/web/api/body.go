@@ -22,7 +22,7 @@ type bodyAnswer struct {
 func (a *Admin) body(r *http.Request) (any, error) {
 	out := bodyAnswer{Record: r.PathValue("id")}
 	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
-		s, err := rd.Record(out.Record)
+		s, err := ownRecord(r, rd, out.Record)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ type argumentsAnswer struct {
 func (a *Admin) argumentsKey(r *http.Request) (any, error) {
 	out := argumentsAnswer{Record: r.PathValue("id")}
 	err := a.Store.View(r.Context(), func(rd issuer.Reader) error {
-		s, err := rd.Record(out.Record)
+		s, err := ownRecord(r, rd, out.Record)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,7 +47,7 @@ type GivenBy struct {
 }
 
 func (a *Admin) capability(r *http.Request) (any, error) {
-	c, err := a.Issuer.Capability(r.Context(), r.PathValue("id"))
+	c, err := a.ofOwn(r, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +65,15 @@ func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
 	var next string
 	query := r.URL.Query()
 	q, err := inForceQuery(query)
+	agents, all := agentsOf(r)
+	if !all {
+		q.Agents = agents
+	}
 	switch {
 	case err != nil:
 	case len(query) == 1 && q.Holder != "":
 		found, err = a.Issuer.LiveOf(r.Context(), q.Holder)
+		found = slices.DeleteFunc(found, func(c issuer.Capability) bool { return !at(r, c.Agent) })
 	default:
 		found, next, err = a.Issuer.InForce(r.Context(), q)
 	}

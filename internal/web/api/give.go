@@ -104,7 +104,7 @@ func (a *Admin) give(r *http.Request) (any, error) {
 	if err := decode(r, &q); err != nil {
 		return nil, err
 	}
-	out, gift, err := a.gift(r.Context(), q)
+	out, gift, err := a.gift(r, q)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func (a *Admin) give(r *http.Request) (any, error) {
 }
 
 // gift reads what a request asks for.
-func (a *Admin) gift(ctx context.Context, q Giving) (Grant, issuer.Gift, error) {
-	record, kept, err := a.denied(ctx, q.Record)
+func (a *Admin) gift(r *http.Request, q Giving) (Grant, issuer.Gift, error) {
+	record, kept, err := a.denied(r, q.Record)
 	if err != nil {
 		return Grant{}, issuer.Gift{}, err
 	}
@@ -150,7 +150,7 @@ func (a *Admin) gift(ctx context.Context, q Giving) (Grant, issuer.Gift, error) 
 		out.Expires = a.Now().Add(giveTime).UTC().Truncate(time.Second)
 	}
 	out.Arguments, out.Recorded = recordedArguments(record, kept)
-	if err := a.receiver(ctx, record, q, &out); err != nil {
+	if err := a.receiver(r.Context(), record, q, &out); err != nil {
 		return out, issuer.Gift{}, err
 	}
 	limits, err := limitsOf(q, &out)
@@ -172,8 +172,8 @@ func (a *Admin) gift(ctx context.Context, q Giving) (Grant, issuer.Gift, error) 
 }
 
 // denied reads a denied call and its kept body, nil for none.
-func (a *Admin) denied(ctx context.Context, id string) (record evidence.Record, body []byte, err error) {
-	err = a.Store.View(ctx, func(rd issuer.Reader) error {
+func (a *Admin) denied(r *http.Request, id string) (record evidence.Record, body []byte, err error) {
+	err = a.Store.View(r.Context(), func(rd issuer.Reader) error {
 		sealed, err := rd.Record(id)
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (a *Admin) denied(ctx context.Context, id string) (record evidence.Record, 
 		return err
 	})
 	switch why := ""; {
-	case errors.Is(err, issuer.ErrNotFound):
+	case errors.Is(err, issuer.ErrNotFound), err == nil && !at(r, record.AgentID):
 		return record, nil, status{http.StatusNotFound, "no record " + id}
 	case err != nil:
 		return record, nil, err

@@ -20,6 +20,8 @@ type DelegationQuery struct {
 	// Until leaves out what was recorded later; the zero time for nothing. Configuration and
 	// cards are those of now.
 	Until time.Time
+	// Sees reports whether hand-overs to an agent are shown.
+	Sees func(agent string) bool
 }
 
 // GraphReport is who may hand what to whom.
@@ -90,6 +92,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	q.Sees = func(agent string) bool { return at(r, agent) }
 	g, tried, err := a.Delegations(r.Context(), q)
 	if err != nil {
 		return nil, err

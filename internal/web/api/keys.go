@@ -44,7 +44,7 @@ func (a *Admin) rotate(r *http.Request) (any, error) {
 	agent := r.PathValue("agent")
 	keys, ok := a.Issuing(agent)
 	if !ok {
-		return nil, status{http.StatusNotFound, fmt.Sprintf("no agent %q is protected here", agent)}
+		return nil, status{http.StatusNotFound, unknownAgent(agent)}
 	}
 	lead, grace := keyLead, a.MaximumLifetime+keyLead
 	if asked.Lead != nil {

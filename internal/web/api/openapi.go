@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -15,11 +16,9 @@ const PathOpenAPI = "/v1/openapi.json"
 
 // described serves the description. It says nothing about this server but what its version
 // can do, and is the same for every reader.
-func (a *Admin) described() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		document, err := describe(a.table())
-		reply(w, r, a.Log, document, err)
-	})
+func (a *Admin) described(w http.ResponseWriter, r *http.Request) {
+	document, err := describe(a.table())
+	reply(w, r, a.Log, document, err)
 }
 
 // object is a JSON object.
@@ -47,10 +46,13 @@ func describe(table []route) (object, error) {
 			"title": "Powerbox operators' interface", "version": "1",
 			"description": "Everything that the command line and the console show and change. Errors are application/problem+json (RFC 9457) with a detail that says what is wrong.",
 		},
-		"security": []object{{"operator": []string{}}},
+		"security": []object{{"operator": []string{}}, {"person": []string{}}},
 		"paths":    paths,
 		"components": object{
-			"securitySchemes": object{"operator": object{"type": "http", "scheme": "bearer", "description": "the operator's token, in keys/operator.secret of the server's issuer.directory"}},
+			"securitySchemes": object{
+				"operator": object{"type": "http", "scheme": "bearer", "description": "the operator's token, in keys/operator.secret of the server's issuer.directory"},
+				"person":   object{"type": "http", "scheme": "bearer", "description": "the session of a person, which powerbox login gets; each operation names the permission that it needs"},
+			},
 			"schemas": object{"Problem": object{
 				"type": "object", "required": []string{"status", "detail"},
 				"properties": object{"status": object{"type": "integer"}, "detail": object{"type": "string"}},
@@ -79,7 +81,7 @@ func (r route) describe(method, path string) (object, error) {
 		content["schema"] = schema
 	}
 	out := object{
-		"operationId": operationID(method, path), "summary": r.says,
+		"operationId": operationID(method, path), "summary": r.says, "description": "Needs " + cmp.Or(r.needs.String(), "a login") + r.keeps.says() + ".",
 		"responses": object{
 			"200":     object{"description": "done", "content": object{media: content}},
 			"default": object{"description": "refused, or failed", "content": object{"application/problem+json": object{"schema": object{"$ref": "#/components/schemas/Problem"}}}},

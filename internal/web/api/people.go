@@ -61,6 +61,9 @@ func (a *Admin) setPerson(r *http.Request) (any, error) {
 	if !ok || a.People == nil {
 		return nil, status{http.StatusBadRequest, "want freeze, thaw or remove, on a server at which people log in"}
 	}
+	if by := callerOf(r); by.session && by.name == body.Principal {
+		return nil, status{http.StatusBadRequest, "this is you; have another administrator do it"}
+	}
 	err := a.People.SetPerson(r.Context(), operator(r), body.Principal, state, body.Reason)
 	var said *agentauth.Error
 	if errors.As(err, &said) {

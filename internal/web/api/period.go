@@ -87,10 +87,13 @@ func (a *Admin) archivePeriod(r *http.Request) (any, error) {
 // byte as in bundle.
 func (a *Admin) exportPeriod(w http.ResponseWriter, r *http.Request) {
 	n, err := periodNumber(r.PathValue("period"))
-	if err == nil {
-		w.Header().Set("Content-Type", "application/jsonl")
-		err = a.Exporter.ExportPeriod(r.Context(), w, a.Gateways.Keys(a.Keys), n, r.URL.Query().Get("bodies") == "true")
+	bodies := r.URL.Query().Get("bodies") == "true"
+	if err = errors.Join(err, mayHaveBodies(r, bodies)); err != nil {
+		reply(w, r, a.Log, nil, err)
+		return
 	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	err = a.Exporter.ExportPeriod(r.Context(), w, a.Gateways.Keys(a.Keys), n, bodies)
 	switch {
 	case err == nil:
 	case errors.Is(err, issuer.ErrArchived):

@@ -155,6 +155,10 @@ func (a *Admin) Recorders(w http.ResponseWriter, r *http.Request) {
 // proof writes the C2SP tlog-proof of one record, under a checkpoint that
 // witnesses have cosigned where that can be had.
 func (a *Admin) proof(w http.ResponseWriter, r *http.Request) {
+	if err := a.Store.View(r.Context(), func(rd issuer.Reader) error { _, err := ownRecord(r, rd, r.PathValue("id")); return err }); err != nil {
+		reply(w, r, a.Log, nil, err)
+		return
+	}
 	proof, err := a.Public.proof(r.Context(), r.PathValue("id"))
 	if err != nil {
 		reply(w, r, a.Log, nil, err)

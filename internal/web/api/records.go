@@ -30,6 +30,9 @@ const (
 // and before is the id in [NextHeader]. A page can be empty and have a next one.
 func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	query, err := recordQuery(r.URL.Query())
+	if agents, all := agentsOf(r); !all {
+		query.Agents = agents
+	}
 	out := []json.RawMessage{}
 	if err == nil {
 		err = a.Store.View(r.Context(), func(rd issuer.Reader) error {

@@ -31,8 +31,8 @@ type Registry struct {
 	Registry *registry.Registry
 	// Agreed are the cards that were in view when protected agents issued.
 	Agreed *registry.Agreed
-	// IsOperator reports whether a request comes with the operator's token.
-	IsOperator func(*http.Request) bool
+	// Admin says who operates.
+	Admin *Admin
 	// Caller says by its session who makes a request, and for which person: one whose
 	// login counts. A person who was frozen or removed is an error.
 	Caller func(*http.Request) (identity.Caller, people.Person, error)
@@ -50,13 +50,14 @@ func (g *Registry) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(openAPI) // a client that has gone needs no description
 	})
-	handle := func(pattern string, operators bool, do func(*http.Request, registry.Viewer) (any, error)) {
+	handle := func(pattern string, needs people.Permission, keeps scope, do func(*http.Request, registry.Viewer) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, 2<<20)
-			v, err := g.viewer(r)
-			if err == nil && operators && !v.Operator {
-				err = status{http.StatusForbidden, "this is for operators; the operator's token is in keys/operator.secret of the server's issuer.directory"}
+			by, v, err := g.viewer(r)
+			if err == nil && needs != people.LoggedIn {
+				err = by.may(route{needs: needs, keeps: keeps}, r.PathValue("id"))
 			}
+			r = called(r, by)
 			var answer any
 			if err == nil {
 				answer, err = do(r, v)
@@ -71,36 +72,36 @@ func (g *Registry) Handler() http.Handler {
 			reply(w, r, g.Log, answer, err)
 		})
 	}
-	handle("GET "+PathRegistry, false, g.search)
-	handle("GET "+PathRegistry+"/{id}", false, g.agent)
-	handle("POST "+PathRegistry, true, g.register)
-	handle("POST "+PathRegistry+"/{id}/refresh", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+	handle("GET "+PathRegistry, people.LoggedIn, own, g.search)
+	handle("GET "+PathRegistry+"/{id}", people.LoggedIn, own, g.agent)
+	handle("POST "+PathRegistry, people.Administer, whole, g.register)
+	handle("POST "+PathRegistry+"/{id}/refresh", people.Steer, whole, func(r *http.Request, _ registry.Viewer) (any, error) {
 		return g.Registry.Refresh(r.Context(), r.PathValue("id"))
 	})
-	handle("POST "+PathRegistry+"/{id}/accept", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+	handle("POST "+PathRegistry+"/{id}/accept", people.Steer, whole, func(r *http.Request, _ registry.Viewer) (any, error) {
 		digest, err := digestIn(r)
 		if err != nil {
 			return nil, err
 		}
-		return g.Registry.Accept(r.Context(), r.PathValue("id"), digest)
+		return g.Registry.Accept(r.Context(), operator(r), r.PathValue("id"), digest)
 	})
-	handle("GET "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+	handle("GET "+PathRegistry+"/{id}/consent", people.See, ofAgent, func(r *http.Request, _ registry.Viewer) (any, error) {
 		digest, stopped, err := g.Agreed.Waiting(r.Context(), r.PathValue("id"))
 		if err == nil && digest == "" {
 			err = registry.ErrUnknown
 		}
 		return Consent{r.PathValue("id"), digest, append([]registry.Stopped{}, stopped...)}, err
 	})
-	handle("POST "+PathRegistry+"/{id}/consent", true, func(r *http.Request, _ registry.Viewer) (any, error) {
+	handle("POST "+PathRegistry+"/{id}/consent", people.Steer, ofAgent, func(r *http.Request, _ registry.Viewer) (any, error) {
 		digest, err := digestIn(r)
 		if err != nil {
 			return nil, err
 		}
-		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), digest, "operator")
+		stopped, err := g.Agreed.Consent(r.Context(), r.PathValue("id"), digest, operator(r))
 		return Consent{r.PathValue("id"), digest, stopped}, err
 	})
-	handle("DELETE "+PathRegistry+"/{id}", true, func(r *http.Request, _ registry.Viewer) (any, error) {
-		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), r.PathValue("id"))
+	handle("DELETE "+PathRegistry+"/{id}", people.Administer, whole, func(r *http.Request, _ registry.Viewer) (any, error) {
+		return map[string]string{"removed": r.PathValue("id")}, g.Registry.Forget(r.Context(), operator(r), r.PathValue("id"))
 	})
 	return mux
 }
@@ -114,7 +115,7 @@ type listed struct {
 
 func (g *Registry) agent(r *http.Request, v registry.Viewer) (any, error) {
 	e, err := g.Registry.Agent(r.Context(), v, r.PathValue("id"))
-	if err != nil || !e.Protected || !v.Operator {
+	if err != nil || !e.Protected || !callerOf(r).rights.MayAt(people.See, e.ID) {
 		return e, err
 	}
 	drift, err := g.Drift(r.Context(), e.ID)
@@ -139,19 +140,22 @@ type Consent struct {
 }
 
 // viewer returns the caller. An unauthenticated caller is told nothing.
-func (g *Registry) viewer(r *http.Request) (registry.Viewer, error) {
-	if g.IsOperator(r) {
-		return registry.Viewer{Operator: true}, nil
+func (g *Registry) viewer(r *http.Request) (caller, registry.Viewer, error) {
+	if by, err := g.Admin.caller(r); err == nil && (by.rights.May(people.See) || !by.session) {
+		return by, registry.Viewer{Operator: true}, nil
+	} else if err == nil {
+		as := identity.Caller{Principal: by.name, Groups: by.groups}
+		return by, registry.Viewer{Principal: by.name, Groups: by.groups, Sees: func(agent string) bool { return by.rights.MayAt(people.See, agent) || g.Sees(as, agent) }}, nil
 	}
-	caller, who, err := g.Caller(r)
+	as, who, err := g.Caller(r)
 	var no *agentauth.Error
 	if errors.As(err, &no) {
-		return registry.Viewer{}, status{no.Status(), no.Message}
+		return caller{}, registry.Viewer{}, status{no.Status(), no.Message}
 	}
 	if err != nil || who.Principal == "" {
-		return registry.Viewer{}, status{http.StatusUnauthorized, "the registry is for sessions and operators; send an access token for this server, or the operator's token"}
+		return caller{}, registry.Viewer{}, status{http.StatusUnauthorized, "the registry is for sessions and operators; send an access token for this server, or the operator's token"}
 	}
-	return registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return g.Sees(caller, agent) }}, nil
+	return caller{name: who.Principal}, registry.Viewer{Principal: who.Principal, Groups: who.Groups, Sees: func(agent string) bool { return g.Sees(as, agent) }}, nil
 }
 
 func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
@@ -159,7 +163,7 @@ func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
 	if err := decode(r, &o); err != nil {
 		return nil, err
 	}
-	return g.Registry.Register(r.Context(), o)
+	return g.Registry.Register(r.Context(), operator(r), o)
 }
 
 // queryNames are the parameters of a search; all may be repeated but those of one.

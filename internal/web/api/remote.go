@@ -46,6 +46,9 @@ func (a *Admin) gateways(r *http.Request) (any, error) {
 	out := []GatewayStatus{}
 	last := a.Issuer.RevocationSequence()
 	for _, g := range a.Gateways.Known() {
+		if !at(r, g.Agent) {
+			continue
+		}
 		s := GatewayStatus{ID: g.ID, Agent: g.Agent, Key: g.Key.ID(), Enrolled: g.Enrolled}
 		if !g.Closed.IsZero() {
 			s.Closed = &g.Closed

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,6 +29,9 @@ func (a *Admin) revoke(r *http.Request) (any, error) {
 		ID: body.Target, Chain: body.Chain,
 		All: issuer.Bulk{Issuer: body.Issuer, Holder: body.Holder, Delegator: body.Delegator, Principal: body.Principal},
 	}
+	if err := a.mayRevoke(r, t); err != nil {
+		return nil, err
+	}
 	if body.DryRun {
 		return a.victims(r, t)
 	}
@@ -36,6 +40,22 @@ func (a *Admin) revoke(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return map[string]any{"target": rev.Target, "kind": rev.Kind, "sequence": rev.Sequence, "at": rev.At}, nil
+}
+
+// mayRevoke refuses a target that reaches beyond the agents of the caller.
+func (a *Admin) mayRevoke(r *http.Request, t issuer.Target) error {
+	if everywhere(r) {
+		return nil
+	}
+	agent, err := a.Issuer.RevokedAt(r.Context(), t)
+	var target *issuer.TargetError
+	switch {
+	case errors.As(err, &target) || err == nil && agent != "" && !at(r, agent):
+		return status{http.StatusNotFound, "there is no such agent or capability of yours"}
+	case err == nil && agent == "":
+		return status{http.StatusForbidden, "everything of a holder or a person can be at every agent, and you operate some; revoke single capabilities, or everything that one agent issued"}
+	}
+	return err
 }
 
 // Victim is a capability on record that a revocation ends.
@@ -216,7 +236,7 @@ func (a *Admin) reached(r *http.Request) (any, error) {
 	if err := a.Gateways.gather(r.Context()); err != nil {
 		return nil, err
 	}
-	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil()), nil
+	return a.Gateways.reached(n, made, a.Issuer.ExtendedUntil(), func(agent string) bool { return at(r, agent) }), nil
 }
 
 // made returns when an event was made, or up to a second later. Times are stored in
@@ -237,7 +257,7 @@ func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
 	return all[0].At.Add(time.Second), nil
 }
 
-func (g *Gateways) reached(n int64, made, extended time.Time) Reached {
+func (g *Gateways) reached(n int64, made, extended time.Time, sees func(agent string) bool) Reached {
 	now := g.Now()
 	out := Reached{Sequence: n, Done: true, Gateways: []GatewayReached{}}
 	if extended.After(now) {
@@ -246,7 +266,7 @@ func (g *Gateways) reached(n int64, made, extended time.Time) Reached {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, k := range g.known {
-		if !k.Closed.IsZero() {
+		if !k.Closed.IsZero() || !sees(k.Agent) {
 			continue
 		}
 		one := GatewayReached{ID: k.ID, Agent: k.Agent, Over: made.Add(feed.MaxLease)}

@@ -35,27 +35,27 @@ func TestEXT16_WhoeverIsSilentIsWaitedFor(t *testing.T) {
 		for _, id := range c.heard {
 			g.heard(id, link.StatusQuery{Sequence: 7})
 		}
-		r := g.reached(7, noon, time.Time{})
+		r := g.reached(7, noon, time.Time{}, func(string) bool { return true })
 		if r.Done != c.done || r.Reads != nil || len(r.Gateways) != 4 {
 			t.Errorf("EXT-16 after %v with %v: %+v", c.after, c.heard, r)
 		}
 	}
 	for n, want := range []bool{false, true, true, true} {
-		if got := g.reached(7, noon, time.Time{}).Gateways[n]; got.Has != want {
+		if got := g.reached(7, noon, time.Time{}, func(string) bool { return true }).Gateways[n]; got.Has != want {
 			t.Errorf("EXT-16 %+v", got)
 		}
 	}
 	g.reports = nil
 	g.heard("gw_long", link.StatusQuery{Sequence: 6, Lease: 45_000})
 	g.heard("gw_none", link.StatusQuery{Sequence: 6})
-	for _, one := range g.reached(7, noon, time.Time{}).Gateways {
+	for _, one := range g.reached(7, noon, time.Time{}, func(string) bool { return true }).Gateways {
 		if !one.Over.Equal(noon.Add(30 * time.Second)) {
 			t.Errorf("EXT-16 the lease of %s is over at %v", one.ID, one.Over)
 		}
 	}
 	// An extension lets reads continue, which is said.
 	until := noon.Add(time.Minute)
-	if r := g.reached(7, noon, until); r.Reads == nil || !r.Reads.Equal(until) {
+	if r := g.reached(7, noon, until, func(string) bool { return true }); r.Reads == nil || !r.Reads.Equal(until) {
 		t.Errorf("EXT-16 with an extension: %+v", r)
 	}
 }

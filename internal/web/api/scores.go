@@ -206,7 +206,7 @@ func NewScore(agent string, h trust.History) Score {
 // Of returns the score of an agent as of a time: of now where that is zero.
 func (s *Scores) Of(ctx context.Context, agent string, at time.Time) (Score, error) {
 	if !slices.Contains(s.Agents(), agent) {
-		return Score{}, status{http.StatusNotFound, "no agent " + agent + " is protected here; without evidence there is no score"}
+		return Score{}, status{http.StatusNotFound, unknownAgent(agent)}
 	}
 	if !at.IsZero() {
 		then := ledger{book: trust.Book{Until: at}}

@@ -33,6 +33,9 @@ func (a *Admin) statusList(agent string) string { return StatusAddress(a.URL, ag
 // statusPlace tells where the status of a capability is to be found, as the
 // status claim of the draft has it.
 func (a *Admin) statusPlace(r *http.Request) (any, error) {
+	if _, err := a.ofOwn(r, r.PathValue("id")); err != nil {
+		return nil, err
+	}
 	c, place, err := a.Issuer.StatusPlace(r.Context(), operator(r), r.PathValue("id"))
 	if err != nil {
 		return nil, err

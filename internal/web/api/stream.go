@@ -112,7 +112,7 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	defer a.Live.end(who)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	s := liveStream{Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w)}
+	s := liveStream{Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w), sees: func(agent string) bool { return at(r, agent) }, all: everywhere(r)}
 	head := "retry: 1000\n"
 	if skipped > 0 {
 		head += "event: skipped\ndata: " + strconv.FormatInt(skipped, 10) + "\n"
@@ -162,6 +162,8 @@ type liveStream struct {
 
 	place int64
 	query audit.Query
+	sees  func(agent string) bool
+	all   bool // sees every agent
 	w     http.ResponseWriter
 	out   *http.ResponseController
 }
@@ -182,7 +184,7 @@ func (s *liveStream) run(ctx context.Context) error {
 			s.place++
 			text = s.append(text, one.Record())
 		}
-		if len(sealed) > 0 { // after a break these are not read again
+		if len(sealed) > 0 && s.all { // after a break these are not read again
 			quiet = 0
 			text = fmt.Appendf(text, "id: %s\n\n", sealed[len(sealed)-1].Record().ID)
 		} else if quiet++; quiet%liveBeat == 0 {
@@ -209,7 +211,7 @@ func (s *liveStream) run(ctx context.Context) error {
 
 // append adds the event of a record, unless it decides nothing or is not selected.
 func (s *liveStream) append(text []byte, r evidence.Record) []byte {
-	if r.Details.OutcomeOf != "" || !s.query.Selects(r) {
+	if r.Details.OutcomeOf != "" || !s.query.Selects(r) || !s.sees(r.AgentID) {
 		return text
 	}
 	data, err := json.Marshal(liveRecord(r))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // followed is a server over a log, in which every fourth record is an outcome and every
@@ -44,7 +45,9 @@ func followed(t *testing.T, records int) (url string, l *Live, end func()) {
 		},
 	}
 	a := &Admin{Live: l, Log: slog.New(slog.DiscardHandler)}
-	server := httptest.NewServer(http.HandlerFunc(a.stream))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.stream(w, called(r, caller{name: tokenHolder, rights: people.AllRights(), needs: people.Evidence}))
+	}))
 	t.Cleanup(server.Close)
 	return server.URL, l, func() { close(done) }
 }

@@ -80,6 +80,9 @@ func (a *Admin) tries(r *http.Request) (any, error) {
 	if q.Capability != "" && q.Token != "" {
 		return nil, status{http.StatusBadRequest, "name a capability or a token, not both"}
 	}
+	if !at(r, q.Agent) {
+		return nil, status{http.StatusNotFound, unknownAgent(q.Agent)}
+	}
 	attempt, err := a.attempt(q)
 	if err != nil {
 		return nil, err
@@ -100,8 +103,8 @@ func (a *Admin) tries(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if q.Caller != "" {
-		if err := a.Issuer.Knows(q.Caller, q.Agent); err != nil {
-			return nil, status{http.StatusNotFound, err.Error()}
+		if err := a.knows(r, q.Caller, q.Agent); err != nil {
+			return nil, err
 		}
 		v.reasoned("scope", a.Can(q.Caller, q.Agent, attempt), "the scope of "+q.Caller+" at "+q.Agent+" allows it")
 	}
@@ -182,7 +185,7 @@ func (a *Admin) frozenOf(t token.Verified) string {
 
 // tryCapability asks a capability on record.
 func (a *Admin) tryCapability(r *http.Request, v *Verdict, q Try, attempt powerbox.Attempt) error {
-	c, err := a.Issuer.Capability(r.Context(), q.Capability)
+	c, err := a.ofOwn(r, q.Capability)
 	switch {
 	case errors.Is(err, issuer.ErrNotFound):
 		return status{http.StatusNotFound, "no capability " + q.Capability + " is on record"}

@@ -38,7 +38,7 @@ type Outbox interface {
 	Webhooks(ctx context.Context) (Webhooks, error)
 	// Redeliver has a message tried again. One that is not there is
 	// [issuer.ErrNotFound].
-	Redeliver(ctx context.Context, id string) (WebhookMessage, error)
+	Redeliver(ctx context.Context, by, id string) (WebhookMessage, error)
 }
 
 func (a *Admin) webhooks(r *http.Request) (any, error) {
@@ -52,5 +52,5 @@ func (a *Admin) redeliver(r *http.Request) (any, error) {
 	if a.Outbox == nil {
 		return nil, issuer.ErrNotFound
 	}
-	return a.Outbox.Redeliver(r.Context(), r.PathValue("id"))
+	return a.Outbox.Redeliver(r.Context(), operator(r), r.PathValue("id"))
 }

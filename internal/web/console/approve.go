@@ -215,7 +215,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 		Question: q, Who: q.Host.User, Asks: k.asks(v.Language, q), typed: typed{Seen: k.config.Approvals.Digest(q)}, Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(v.Language, q.Agent.Clocks.Session),
 		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Kind: string(q.Approval.Kind),
-		MayRevoke: q.Host.User == who.Principal || k.config.People.Administrator(who.Principal),
+		MayRevoke: q.Host.User == who.Principal || k.config.People.Administrator(who),
 	}
 	page.Says = k.says(v.Language, q, page.Asks)
 	page.Odd = k.odd(v.Language, q, page.Asks)

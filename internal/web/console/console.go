@@ -96,7 +96,7 @@ type Passkeys interface {
 // People says whose login counts, and lets administrators change that.
 type People interface {
 	Recognize(ctx context.Context, c people.Claim) (provider.Person, error)
-	Administrator(principal string) bool
+	Administrator(who provider.Person) bool
 	People(ctx context.Context) ([]provider.Known, error)
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
 }
@@ -110,6 +110,8 @@ type Config struct {
 	People    People
 	Desk      Desk       // requests and calls that wait for people; nil where none do
 	Directory *Directory // agents and their cards; nil where this server has none to show
+	// Rights are what a person may do by roles; nil where there are none.
+	Rights func(who people.Person) people.Rights
 	// Operations are the pages for operators; nil for none.
 	Operations *operations.Pages
 	URL        string // the server's own, which decides origin, cookies and passkeys
@@ -330,6 +332,8 @@ func refusal(no *operations.Refused) *agentauth.Error {
 	switch {
 	case no.Status == http.StatusNotFound:
 		code = agentauth.CodeNotFound
+	case no.Status == http.StatusForbidden:
+		code = agentauth.CodeUnauthorized
 	case no.Status == http.StatusServiceUnavailable:
 		code = agentauth.CodeUnavailable
 	case no.Status >= http.StatusInternalServerError:
@@ -350,7 +354,8 @@ type frame struct {
 	Menu                  []group
 	Wide                  bool // a page with tables
 	Dev                   bool
-	Directory, Operator   bool
+	Directory             bool
+	Operate               []operations.Link // the pages for operators that a role permits
 	Administrator         bool
 	Language              *lang.Language
 	Again                 string // the page in another language, as an argument
@@ -361,12 +366,23 @@ func (k *Console) show(v *visit, page string, body any) error {
 	return k.showStatus(v, http.StatusOK, page, body)
 }
 
-// begin sends operators to their home, and everyone else to the requests.
+// begin sends people to the first page for operators that a role permits, and everyone
+// else to the requests.
 func (k *Console) begin(v *visit) error {
-	if who, err := k.person(v); err == nil && k.config.Operations != nil && k.operator(who) {
-		return v.see(operations.Path)
+	if who, err := k.person(v); err == nil {
+		if links := k.permitted(v, who); len(links) > 0 {
+			return v.see(links[0].Path)
+		}
 	}
 	return v.see("/approve")
+}
+
+// permitted are the pages for operators that a person's roles permit.
+func (k *Console) permitted(v *visit, who provider.Person) []operations.Link {
+	if k.config.Operations == nil {
+		return nil
+	}
+	return operations.Links(k.rights(who), v.Language)
 }
 
 func (k *Console) showStatus(v *visit, status int, page string, body any) error {
@@ -382,10 +398,8 @@ func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 		f.Who = v.session.principal
 	}
 	if who, err := k.person(v); err == nil { // else the page is about that, and has no menu
-		f.Administrator = k.config.People.Administrator(who.Principal)
-		if d := k.config.Directory; d != nil {
-			f.Directory, f.Operator = true, d.Viewer(who).Operator
-		}
+		f.Administrator = k.config.People.Administrator(who)
+		f.Directory, f.Operate = k.config.Directory != nil, k.permitted(v, who)
 		f.Menu = k.menu(&f)
 	}
 	var b bytes.Buffer

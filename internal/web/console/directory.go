@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
@@ -142,7 +143,8 @@ type agentPage struct {
 	Drift       []Drift
 	Current     string // digest of the card that a protected agent has now
 	Stopped     []registry.Stopped
-	Operator    bool
+	Operator    bool // the visitor may see the agent as operators do
+	Steers      bool // the visitor may accept cards of it
 	Signs       bool
 }
 
@@ -160,14 +162,14 @@ func (k *Console) listing(v *visit) error {
 	r, explicit := card.Range()
 	page := agentPage{
 		Entry: e, Range: r.String(), Explicit: explicit, Required: card.RequiredExtensions(), Schemes: card.SecuritySchemes(), Problems: agentcard.Errors(card.Problems()),
-		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: viewer.Operator, Signs: k.passkeys != nil,
+		Enforcement: k.config.Directory.Enforcement(e.ID, card), Operator: k.rights(who).MayAt(people.See, e.ID), Steers: k.steers(who, e.ID, e.Protected), Signs: k.passkeys != nil,
 	}
 	for _, d := range card.Declared() {
 		if d.Tier != agentcard.Implicit && (d.Supported || len(d.Pointers) > 0 || d.Tier == agentcard.Declared) {
 			page.Declared = append(page.Declared, d)
 		}
 	}
-	if e.Protected && viewer.Operator { // records show it, and they are for operators alone
+	if e.Protected && page.Operator { // records show it, and they are for operators alone
 		if page.Drift, err = k.config.Directory.Drift(v.r.Context(), e.ID); err != nil {
 			return err
 		}
@@ -181,7 +183,7 @@ func (k *Console) listing(v *visit) error {
 // acceptCard takes the waiting card in place of the agreed one (ATK-53). Of a protected
 // agent it lets the capabilities continue that stopped since its card widened (CARD-13).
 func (k *Console) acceptCard(v *visit) error {
-	who, err := k.operating(v)
+	who, err := k.accepting(v)
 	if err != nil {
 		return err
 	}
@@ -189,12 +191,30 @@ func (k *Console) acceptCard(v *visit) error {
 	if v.r.PostFormValue("grants") != "" {
 		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
 	} else {
-		_, err = k.config.Directory.Registry.Accept(v.r.Context(), id, v.r.PostFormValue("card_digest"))
+		_, err = k.config.Directory.Registry.Accept(v.r.Context(), who.Principal, id, v.r.PostFormValue("card_digest"))
 	}
 	if err != nil {
 		return listingError(err)
 	}
 	return v.see("/registry/" + url.PathEscape(id))
+}
+
+// accepting returns the visitor, who must be permitted to accept the card that is named.
+func (k *Console) accepting(v *visit) (provider.Person, error) {
+	who, err := k.person(v)
+	if err == nil && !k.steers(who, v.r.PathValue("id"), v.r.PostFormValue("grants") != "") {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "to accept a card needs the permission %s; an administrator gives roles in operators.roles", people.Steer)
+	}
+	return who, err
+}
+
+// steers reports whether a person may accept a card: of a protected agent by a role there,
+// of a listing by a role at every agent.
+func (k *Console) steers(who provider.Person, id string, protected bool) bool {
+	if protected {
+		return k.rights(who).MayAt(people.Steer, id)
+	}
+	return k.rights(who).May(people.Steer)
 }
 
 // listingError words an error of the registry for a page.

@@ -10,36 +10,41 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// operating returns the visitor of a page that is for operators alone.
-func (k *Console) operating(v *visit) (provider.Person, error) {
+// operating returns the visitor of a page that a role must permit.
+func (k *Console) operating(v *visit, route operations.Route) (provider.Person, error) {
 	who, err := k.person(v)
-	if err == nil && !k.operator(who) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for operators: administrators, and the people whom approvals.operators names")
+	if err == nil && !route.Permits(k.rights(who)) {
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page needs the permission %s%s; an administrator gives roles in operators.roles", route.Needs, map[bool]string{true: " at every agent"}[route.Whole])
 	}
 	return who, err
 }
 
-func (k *Console) operator(who provider.Person) bool {
-	return k.config.Directory != nil && k.config.Directory.Viewer(who).Operator
+// rights are what a person may do here by roles.
+func (k *Console) rights(who provider.Person) people.Rights {
+	if k.config.Rights == nil {
+		return people.Rights{}
+	}
+	return k.config.Rights(who)
 }
 
 // operate answers with a page for operators.
 func (k *Console) operate(v *visit, route operations.Route) error {
-	who, err := k.operating(v)
+	who, err := k.operating(v, route)
 	if err != nil {
 		return err
 	}
-	o := k.config.Operations.Visit(v.r, who.Principal, v.Language)
+	o := k.config.Operations.Visit(v.r, who.Principal, k.rights(who), v.Language)
 	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
 	cookie := k.cookie(v.r, sessionCookie)
 	o.Still = func() bool {
-		_, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)})
-		return err == nil
+		again, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)}, route)
+		return err == nil && again.Principal == who.Principal
 	}
 	if v.r.Method == http.MethodGet {
 		waiting, err := k.waitingFor(v, who)
@@ -131,8 +136,8 @@ type group struct {
 func (k *Console) menu(f *frame) []group {
 	l := f.Language
 	var out []group
-	if f.Operator && k.config.Operations != nil {
-		out = append(out, group{l.T("Operate"), operations.Links(l)})
+	if len(f.Operate) > 0 {
+		out = append(out, group{l.T("Operate"), f.Operate})
 	}
 	own := []operations.Link{{Path: "/approve", Text: l.T("Approvals")}, {Path: "/approved", Text: l.T("Approved")}, {Path: "/hosts", Text: l.T("My agents")}, {Path: "/activity", Text: l.T("Activity")}}
 	if f.Directory {

@@ -18,7 +18,7 @@ type peoplePage struct {
 // administering returns the visitor of a page that is for administrators alone.
 func (k *Console) administering(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
-	if err == nil && !k.config.People.Administrator(who.Principal) {
+	if err == nil && !k.config.People.Administrator(who) {
 		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page is for administrators")
 	}
 	return who, err

@@ -74,7 +74,7 @@ func (k *Console) rooms() []room {
 		room{pattern: "POST /people/freeze", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
 		room{pattern: "POST /people/remove", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
 		room{pattern: "POST /people/thaw", serve: k.setPerson, effect: operations.Gives, may: k.administering},
-		room{pattern: "POST /registry/{id}/accept", serve: k.acceptCard, effect: operations.Gives, may: k.operating},
+		room{pattern: "POST /registry/{id}/accept", serve: k.acceptCard, effect: operations.Gives, may: k.accepting},
 	)
 }
 
@@ -100,7 +100,7 @@ func (k *Console) routes() (http.Handler, error) {
 		for _, route := range k.config.Operations.Routes() {
 			one := room{pattern: route.Pattern, effect: route.Effect, serve: func(v *visit) error { return k.operate(v, route) }}
 			if route.Effect.Changes() {
-				one.may = k.operating
+				one.may = func(v *visit) (provider.Person, error) { return k.operating(v, route) }
 			}
 			all = append(all, one)
 		}

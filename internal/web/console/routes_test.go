@@ -38,7 +38,7 @@ type (
 func (anyone) Recognize(_ context.Context, c people.Claim) (provider.Person, error) {
 	return peopletest.Person(c), nil
 }
-func (anyone) Administrator(string) bool { return true }
+func (anyone) Administrator(provider.Person) bool { return true }
 func (anyone) SetPersonAs(_ context.Context, _ provider.Person, principal string, _ people.State, _ string) error {
 	changed = append(changed, principal)
 	return nil
@@ -62,7 +62,7 @@ func routedConsole(t *testing.T, at string, age time.Duration) (*Console, *http.
 	t.Helper()
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	changed = nil
-	pages, err := operations.New(operations.Config{Now: func() time.Time { return now }, V1: func(string) http.Handler {
+	pages, err := operations.New(operations.Config{Now: func() time.Time { return now }, V1: func(string, people.Rights) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			changed = append(changed, r.Method+" "+r.URL.Path)
 			http.Error(w, "{}", http.StatusTeapot)
@@ -72,7 +72,7 @@ func routedConsole(t *testing.T, at string, age time.Duration) (*Console, *http.
 		t.Fatal(err)
 	}
 	k, err := New(Config{
-		Approvals: noApprovals{}, Agents: noAgents{}, Passkeys: oneKey{}, People: anyone{}, Desk: noDesk{}, Operations: pages, URL: at, Name: "test",
+		Approvals: noApprovals{}, Agents: noAgents{}, Passkeys: oneKey{}, People: anyone{}, Desk: noDesk{}, Operations: pages, Rights: func(provider.Person) people.Rights { return people.AllRights() }, URL: at, Name: "test",
 		Directory: &Directory{Viewer: func(provider.Person) registry.Viewer { return registry.Viewer{Operator: true} }},
 		Fresh:     5 * time.Minute, Session: time.Hour, Seal: testSeal(t), Now: func() time.Time { return now }, Random: rand.Reader,
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),

@@ -290,7 +290,7 @@ type record struct {
 func (w *town) onRecord(t testing.TB, id string) record {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/records/"+id, nil)
-	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Token)
+	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Operators.Token)
 	answer := httptest.NewRecorder()
 	w.instance.Handler.ServeHTTP(answer, r)
 	var out record
@@ -304,7 +304,7 @@ func (w *town) onRecord(t testing.TB, id string) record {
 func (w *town) outcomes(t testing.TB, decision string) (all []string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/records", nil)
-	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Token)
+	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Operators.Token)
 	answer := httptest.NewRecorder()
 	w.instance.Handler.ServeHTTP(answer, r)
 	var records []struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -105,6 +106,8 @@ type agentPage struct {
 	Denials  []denial
 	Modes    []string
 	FrozenBy *api.FreezeStatus
+
+	MayStop, MaySteer bool // the visitor
 }
 
 // held is a capability with those that were narrowed from it.
@@ -138,7 +141,7 @@ func (p *Pages) agent(v *Visit) (Answer, error) {
 	if err := v.API.Get(ctx, "/v1/summary", &activity); err != nil {
 		return Answer{}, err
 	}
-	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}}
+	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}, MayStop: v.Rights.MayAt(people.Stop, id), MaySteer: v.Rights.MayAt(people.Steer, id)}
 	i := slices.IndexFunc(activity.Agents, func(a api.AgentActivity) bool { return a.Agent == id })
 	if i >= 0 {
 		page.agentRow = p.row(v.Language, detail.AgentStatus, activity.Agents[i])

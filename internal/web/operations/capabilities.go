@@ -9,6 +9,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -84,6 +85,7 @@ type capabilityPage struct {
 	Used    *time.Time      // the last call under it, of the records that were looked at
 	UsedFor string
 	Looked  bool // all records of it were looked at
+	MayStop bool // the visitor may revoke it
 }
 
 // allowed is one clause of an authority in words.
@@ -102,7 +104,7 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 	if err := v.API.Get(ctx, "/v1/capabilities/"+url.PathEscape(v.PathValue("id")), &c); err != nil {
 		return Answer{}, err
 	}
-	page := capabilityPage{capabilityRow: p.capabilityRow(v.Language, c)}
+	page := capabilityPage{capabilityRow: p.capabilityRow(v.Language, c), MayStop: v.Rights.MayAt(people.Stop, c.Agent)}
 	all, depth, err := inWords(v.Language, c.Authority)
 	if err != nil {
 		return Answer{}, err

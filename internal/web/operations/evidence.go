@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -29,15 +30,15 @@ const (
 
 func (p *Pages) evidenceRoutes() []Route {
 	return []Route{
-		{Pattern: "GET " + evidencePath, Serve: p.evidence},
-		{Pattern: "GET " + evidencePath + "/records.csv", Serve: p.exportCSV},
-		{Pattern: "GET " + evidencePath + "/records.ocsf.jsonl", Serve: p.exportOCSF},
-		{Pattern: "GET " + evidencePath + "/bundle.jsonl", Serve: p.bundle},
-		{Pattern: "GET " + evidencePath + "/trust.json", Serve: p.trust},
-		{Pattern: "GET " + evidencePath + "/verify.mjs", Serve: p.verifier},
-		{Pattern: "GET " + evidencePath + "/{id}", Serve: p.record},
-		{Pattern: "GET " + evidencePath + "/{id}/record.json", Serve: p.sealed},
-		{Pattern: "GET " + evidencePath + "/{id}/proof.txt", Serve: p.proof},
+		{Pattern: "GET " + evidencePath, Serve: p.evidence, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/records.csv", Serve: p.exportCSV, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/records.ocsf.jsonl", Serve: p.exportOCSF, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/bundle.jsonl", Serve: p.bundle, Needs: people.Evidence, Whole: true},
+		{Pattern: "GET " + evidencePath + "/trust.json", Serve: p.trust, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/verify.mjs", Serve: p.verifier, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/{id}", Serve: p.record, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/{id}/record.json", Serve: p.sealed, Needs: people.Evidence},
+		{Pattern: "GET " + evidencePath + "/{id}/proof.txt", Serve: p.proof, Needs: people.Evidence},
 	}
 }
 
@@ -246,6 +247,7 @@ type evidencePage struct {
 	Facets  []facet
 	Counted int
 	Size    int64 // of the log
+	Whole   bool  // the visitor may have the evidence of every agent
 
 	Older   string    // link to the next page, "" for none
 	Further string    // link to look further, where the page is short
@@ -275,7 +277,7 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 	if err := v.API.Get(v.Context(), "/v1/summary", &activity); err != nil {
 		return Answer{}, err
 	}
-	page.Size = activity.Head.Size
+	page.Size, page.Whole = activity.Head.Size, v.Rights.May(people.Evidence)
 	err := page.find(v, s)
 	if no, ok := err.(*Refused); ok && no.Status < http.StatusInternalServerError { //nolint:errorlint // find wraps none
 		page.Problem, err = no.Message, nil

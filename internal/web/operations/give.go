@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -42,9 +43,9 @@ type givePage struct {
 
 func (p *Pages) giveRoutes() []Route {
 	return []Route{
-		{Pattern: "GET " + givePath + "/{id}", Serve: p.giveForm},
-		{Pattern: "POST " + givePath + "/{id}/preview", Serve: p.giveForm, Effect: Asks},
-		{Pattern: "POST " + givePath + "/{id}", Serve: p.give, Effect: Gives},
+		{Pattern: "GET " + givePath + "/{id}", Serve: p.giveForm, Needs: people.Steer},
+		{Pattern: "POST " + givePath + "/{id}/preview", Serve: p.giveForm, Needs: people.Steer, Effect: Asks},
+		{Pattern: "POST " + givePath + "/{id}", Serve: p.give, Needs: people.Steer, Effect: Gives},
 	}
 }
 

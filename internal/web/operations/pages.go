@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/missing"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
@@ -33,7 +34,7 @@ func Functions(l *lang.Language) template.FuncMap {
 // Config has the parts that the pages need. Every field is required.
 type Config struct {
 	// V1 returns the operators' interface of this process for a person.
-	V1  func(person string) http.Handler
+	V1  func(person string, rights people.Rights) http.Handler
 	Now func() time.Time
 }
 
@@ -53,6 +54,7 @@ type Visit struct {
 	*http.Request
 	*lang.Language
 	Person  string
+	Rights  people.Rights
 	Waiting int  // requests that wait for the person
 	Fresh   bool // the person has logged in just now
 	// Signs reports whether changes are signed with a passkey; otherwise a fresh login is
@@ -78,7 +80,11 @@ type Answer struct {
 // Route is one page, or one change.
 type Route struct {
 	Pattern string // as for [http.ServeMux]
-	Serve   func(*Visit) (Answer, error)
+	// Needs is what the visitor must have at some agent, and with Whole at every agent. The
+	// operators' interface decides about each agent.
+	Needs people.Permission
+	Whole bool
+	Serve func(*Visit) (Answer, error)
 	// Effect says what the route does. A passkey signs the form of a change, whose
 	// challenge is at the same path with /challenge behind it.
 	Effect Effect
@@ -116,54 +122,76 @@ type Link struct{ Path, Text string }
 // Path is the place of the pages.
 const Path = "/admin"
 
-// Links are the entries of the menu.
-func Links(l *lang.Language) []Link {
-	return []Link{
-		{Path, l.T("Home")},
-		{livePath, l.T("Live")},
-		{Path + "/agents", l.T("Agents")},
-		{Path + "/capabilities", l.T("Capabilities")},
-		{Path + "/graph", l.T("Graph")},
-		{evidencePath, l.T("Evidence")},
-		{Path + "/try", l.T("Try it")},
-		{Path + "/policy", l.T("Policy")},
-		{Path + "/advisor", l.T("Advisor")},
-		{Path + "/settings", l.T("Gateways and keys")},
+// Links are the entries of the menu that a person's roles permit.
+func Links(rights people.Rights, l *lang.Language) []Link {
+	all := []struct {
+		Link
+		needs people.Permission
+		whole bool
+	}{
+		{Link{Path, l.T("Home")}, people.See, false},
+		{Link{livePath, l.T("Live")}, people.Evidence, false},
+		{Link{Path + "/agents", l.T("Agents")}, people.See, false},
+		{Link{Path + "/capabilities", l.T("Capabilities")}, people.See, false},
+		{Link{Path + "/graph", l.T("Graph")}, people.See, false},
+		{Link{evidencePath, l.T("Evidence")}, people.Evidence, false},
+		{Link{Path + "/try", l.T("Try it")}, people.See, false},
+		{Link{Path + "/policy", l.T("Policy")}, people.See, true},
+		{Link{Path + "/advisor", l.T("Advisor")}, people.See, false},
+		{Link{Path + "/settings", l.T("Gateways and keys")}, people.See, false},
 	}
+	var out []Link
+	for _, l := range all {
+		if permits(rights, l.needs, l.whole) {
+			out = append(out, l.Link)
+		}
+	}
+	return out
 }
+
+func permits(rights people.Rights, needs people.Permission, whole bool) bool {
+	if whole {
+		return rights.May(needs)
+	}
+	return rights.Somewhere(needs)
+}
+
+// Permits reports whether a person's roles permit the route at some agent, or with Whole at
+// every one.
+func (r Route) Permits(rights people.Rights) bool { return permits(rights, r.Needs, r.Whole) }
 
 // Routes are the pages and the changes.
 func (p *Pages) Routes() []Route {
 	return append([]Route{
-		{Pattern: "GET " + Path, Serve: p.home},
-		{Pattern: "GET " + Path + "/try", Serve: p.tryForm},
-		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk, Effect: Asks},
-		{Pattern: "GET " + Path + "/policy", Serve: p.policy},
-		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry, Effect: Asks},
-		{Pattern: "GET " + Path + "/advisor", Serve: p.advisor},
-		{Pattern: "GET " + Path + "/settings", Serve: p.settings},
-		{Pattern: "GET " + livePath, Serve: p.live},
-		{Pattern: "GET " + livePath + "/events", Serve: p.liveEvents},
-		{Pattern: "GET " + Path + "/agents", Serve: p.agents},
-		{Pattern: "GET " + Path + "/agents/{id}", Serve: p.agent},
-		{Pattern: "GET " + Path + "/agents/{id}/freeze", Serve: p.previewStop(false)},
-		{Pattern: "POST " + Path + "/agents/{id}/freeze", Serve: p.stop("/v1/freezes"), Effect: TakesAway},
-		{Pattern: "GET " + Path + "/agents/{id}/thaw", Serve: p.previewStop(true)},
-		{Pattern: "POST " + Path + "/agents/{id}/thaw", Serve: p.stop("/v1/thaws"), Effect: Gives},
-		{Pattern: "GET " + Path + "/agents/{id}/mode", Serve: p.previewMode},
-		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Effect: Gives},
-		{Pattern: "GET " + Path + "/capabilities", Serve: p.capabilities},
-		{Pattern: "GET " + Path + "/capabilities/{id}", Serve: p.capability},
-		{Pattern: "GET " + Path + "/graph", Serve: p.graph},
-		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
-		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Effect: TakesAway},
-		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
+		{Pattern: "GET " + Path, Serve: p.home, Needs: people.See},
+		{Pattern: "GET " + Path + "/try", Serve: p.tryForm, Needs: people.See},
+		{Pattern: "POST " + Path + "/try", Serve: p.tryAsk, Needs: people.See, Effect: Asks},
+		{Pattern: "GET " + Path + "/policy", Serve: p.policy, Needs: people.See, Whole: true},
+		{Pattern: "POST " + Path + "/policy", Serve: p.policyTry, Needs: people.See, Whole: true, Effect: Asks},
+		{Pattern: "GET " + Path + "/advisor", Serve: p.advisor, Needs: people.See},
+		{Pattern: "GET " + Path + "/settings", Serve: p.settings, Needs: people.See},
+		{Pattern: "GET " + livePath, Serve: p.live, Needs: people.Evidence},
+		{Pattern: "GET " + livePath + "/events", Serve: p.liveEvents, Needs: people.Evidence},
+		{Pattern: "GET " + Path + "/agents", Serve: p.agents, Needs: people.See},
+		{Pattern: "GET " + Path + "/agents/{id}", Serve: p.agent, Needs: people.See},
+		{Pattern: "GET " + Path + "/agents/{id}/freeze", Serve: p.previewStop(false), Needs: people.Stop},
+		{Pattern: "POST " + Path + "/agents/{id}/freeze", Serve: p.stop("/v1/freezes"), Needs: people.Stop, Effect: TakesAway},
+		{Pattern: "GET " + Path + "/agents/{id}/thaw", Serve: p.previewStop(true), Needs: people.Steer},
+		{Pattern: "POST " + Path + "/agents/{id}/thaw", Serve: p.stop("/v1/thaws"), Needs: people.Steer, Effect: Gives},
+		{Pattern: "GET " + Path + "/agents/{id}/mode", Serve: p.previewMode, Needs: people.Steer},
+		{Pattern: "POST " + Path + "/agents/{id}/mode", Serve: p.setMode, Needs: people.Steer, Effect: Gives},
+		{Pattern: "GET " + Path + "/capabilities", Serve: p.capabilities, Needs: people.See},
+		{Pattern: "GET " + Path + "/capabilities/{id}", Serve: p.capability, Needs: people.See},
+		{Pattern: "GET " + Path + "/graph", Serve: p.graph, Needs: people.See},
+		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke, Needs: people.Stop},
+		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Needs: people.Stop, Effect: TakesAway},
+		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked, Needs: people.See},
 	}, append(p.evidenceRoutes(), p.giveRoutes()...)...)
 }
 
 // Visit begins a visit.
-func (p *Pages) Visit(r *http.Request, person string, l *lang.Language) *Visit {
-	return &Visit{Request: r, Language: l, Person: person, API: API{p.config.V1(person)}}
+func (p *Pages) Visit(r *http.Request, person string, rights people.Rights, l *lang.Language) *Visit {
+	return &Visit{Request: r, Language: l, Person: person, Rights: rights, API: API{p.config.V1(person, rights)}}
 }
 
 // short shortens an id for a table; its title has the whole.

@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -97,7 +98,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 	if err := json.Indent(&raw, sealed.Bytes(), "", "  "); err != nil {
 		return Answer{}, fmt.Errorf("operations: record: %w", err)
 	}
-	page.Raw, page.Next = raw.String(), nextOf(v.Language, r)
+	page.Raw, page.Next = raw.String(), nextOf(v.Language, v.Rights, r)
 	if err := page.trace(v, r); err != nil {
 		return Answer{}, err
 	}
@@ -108,20 +109,23 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 }
 
 // nextOf leads from a call to the pages where an operator acts on it.
-func nextOf(l *lang.Language, r evidence.Record) []Link {
+func nextOf(l *lang.Language, may people.Rights, r evidence.Record) []Link {
 	if !audit.IsCall(r) {
 		return nil
 	}
 	var out []Link
-	if !audit.IsFreeText(r) {
+	if !audit.IsFreeText(r) && may.MayAt(people.See, r.AgentID) {
 		try := url.Values{"agent": {r.AgentID}, "operation": {strings.TrimPrefix(r.Intent.Operation, r.AgentID+"/")}}
 		if audit.IsNamed(r.Details.Requester) {
 			try.Set("caller", r.Details.Requester)
 		}
 		out = append(out, Link{Path + "/try?" + try.Encode(), l.T("Try this call")})
 	}
-	if api.Givable(r) == "" {
-		out = append([]Link{{givePath + "/" + url.PathEscape(r.ID), "Grant exactly this"}}, out...)
+	if may.MayAt(people.Steer, r.AgentID) && api.Givable(r) == "" {
+		out = append([]Link{{givePath + "/" + url.PathEscape(r.ID), l.T("Grant exactly this")}}, out...)
+	}
+	if !may.MayAt(people.Stop, r.AgentID) {
+		return out
 	}
 	if r.Details.Capability != "" {
 		out = append(out, Link{Path + "/revoke?" + url.Values{"target": {r.Details.Capability}}.Encode(), l.T("Revoke its capability")})

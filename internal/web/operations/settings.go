@@ -2,6 +2,7 @@ package operations
 
 import (
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/version"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
@@ -12,6 +13,8 @@ type settingsPage struct {
 	Gateways []settingsGateway
 	Trust    evidence.Trust
 	Head     api.LogHead
+	// Administers says that the visitor looks after people.
+	Administers bool
 }
 
 // settingsGateway is a remote gateway with its state in words.
@@ -21,7 +24,7 @@ type settingsGateway struct {
 }
 
 func (p *Pages) settings(v *Visit) (Answer, error) {
-	page := settingsPage{Version: version.Read().String()}
+	page := settingsPage{Version: version.Read().String(), Administers: v.Rights.May(people.Administer)}
 	var gateways []api.GatewayStatus
 	var activity api.ActivityReport
 	for path, into := range map[string]any{"/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/summary": &activity} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -124,7 +125,7 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 		}
 	}
 	if name == "target" && len(dying.Dies) > 0 {
-		page.Others = wider(v.Language, dying.Dies[0])
+		page.Others = wider(v.Language, dying.Dies[0], v.Rights.May(people.Stop))
 	}
 	dying.Dies = dying.Dies[:min(len(dying.Dies), shownVictims)]
 	page.AtLeast = dying.More
@@ -133,16 +134,21 @@ func (p *Pages) previewRevoke(v *Visit) (Answer, error) {
 }
 
 // wider are targets that end more than one capability with its descendants.
-func wider(l *lang.Language, c api.Victim) []other {
+// Those of a holder and a person can be at every agent.
+func wider(l *lang.Language, c api.Victim, everywhere bool) []other {
 	link := func(name, value string) string { return "/admin/revoke?" + url.Values{name: {value}}.Encode() }
 	holder := c.Holder
 	if c.Requester != "" {
 		holder = agentTarget(c.Requester)
 	}
+	ofAgent := other{link("issuer", c.Agent), l.T("everything that %s has issued", c.Agent)}
+	if !everywhere {
+		return []other{ofAgent}
+	}
 	return []other{
 		{link("holder", holder), l.T("everything of %s", who(c.Requester, c.Holder))},
 		{link("principal", c.Principal), l.T("everything for %s", c.Principal)},
-		{link("issuer", c.Agent), l.T("everything that %s has issued", c.Agent)},
+		ofAgent,
 	}
 }
 
