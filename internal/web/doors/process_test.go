@@ -32,12 +32,13 @@ func headersOf(h http.Header, pseudo ...string) *core.HeaderMap {
 
 // processed is what Envoy makes of the answers to one exchange.
 type processed struct {
-	path    string // of the request that goes on
-	body    string
-	header  http.Header
-	refusal *proc.ImmediateResponse // in place of the agent's answer, or of the call
-	answer  string
-	back    http.Header
+	path     string // of the request that goes on
+	decision string
+	body     string
+	header   http.Header
+	refusal  *proc.ImmediateResponse // in place of the agent's answer, or of the call
+	answer   string
+	back     http.Header
 }
 
 // process has a call and the agent's answer processed.
@@ -62,6 +63,9 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 		a, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if id := a.GetDynamicMetadata().GetFields()["decision"].GetStringValue(); id != "" {
+			out.decision = id
 		}
 		if out.refusal = a.GetImmediateResponse(); out.refusal != nil {
 			return false

@@ -97,6 +97,8 @@ type town struct {
 	tools    *behind
 	edge     string // host:port of the doors
 	far      string
+	notesAt  string // host:port of the agent and of the MCP server
+	toolsAt  string
 }
 
 // behind is an agent or MCP server that keeps what reached it.
@@ -144,6 +146,7 @@ func newTown(t testing.TB, mode string) *town {
 	t.Cleanup(notes.Close)
 	t.Cleanup(tools.Close)
 	front := httptest.NewUnstartedServer(nil)
+	w.notesAt, w.toolsAt = notes.Listener.Addr().String(), tools.Listener.Addr().String()
 	w.url = "http://" + front.Listener.Addr().String()
 	var err error
 	if w.key, err = token.GenerateKey(token.Ed25519, rand.Reader); err != nil {
