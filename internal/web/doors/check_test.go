@@ -231,3 +231,17 @@ func TestAnApprovalAtADoorIsForTheSameCallOnce(t *testing.T) {
 		t.Errorf("the gateway called the agent: %v", got)
 	}
 }
+
+// TestObserveForwardsWhatCame: in mode observe all bytes pass, except those that the gateway
+// would replace with a message of its own.
+func TestObserveForwardsWhatCame(t *testing.T) {
+	w := newTown(t, "observe")
+	odd := strings.Replace(skill("delete_note", 1), `"messageId"`, `"vendor":1,"messageId"`, 1)
+	if a := w.check(t, post("notes", odd).checkRequest()); a.GetStatus().GetCode() != int32(codes.OK) {
+		t.Errorf("%v", a)
+	}
+	invoke := `{"jsonrpc":"2.0","id":1,"method":"a2a/skill/invoke","params":{"skill":"read_note","arguments":{}}}`
+	if a := w.check(t, post("notes", invoke).checkRequest()); a.GetStatus().GetCode() == int32(codes.OK) {
+		t.Error("a method that the agent does not know may go on as it came")
+	}
+}

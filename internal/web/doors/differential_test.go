@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// calls is how many calls the test generates. Each goes through every door.
-const calls = 1000
+// calls is how many calls the test generates, by workers at a time. Each goes through every
+// door.
+const calls, workers = 2000, 8
 
 // generated is a call, and the question of a program that means the same.
 type generated struct {
@@ -131,50 +134,70 @@ func (w *town) onProcess(t testing.TB, c call) verdict {
 // word them, AuthZEN.
 func TestEveryDoorDecidesAlike(t *testing.T) {
 	w := newTown(t, "scoped")
-	client := auth.NewAuthorizationClient(dial(t, w.edge))
+	if first := w.onGateway(t, w.signs(t, post("notes", skill("read_note", 0)))); !first.allowed { // it begins task-1
+		t.Fatalf("%+v", first)
+	}
 	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 1))
-	allowed, words := 0, 0
-	for n := range calls {
-		g := generate(r, n)
-		sign := func() call {
-			if g.signed {
-				return w.signs(t, g.call)
+	var allowed, words atomic.Int64
+	var done sync.WaitGroup
+	for worker := range workers {
+		done.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(worker)))
+			for n := range calls / workers {
+				g := generate(r, n)
+				ok, said := w.alike(t, g)
+				if ok {
+					allowed.Add(1)
+				}
+				if said {
+					words.Add(1)
+				}
+				if t.Failed() {
+					t.Logf("seed %d, worker %d, call %d: %s", seed, worker, n, g.call.body)
+					return
+				}
 			}
-			g.call.header = g.call.header.Clone()
-			return g.call
+		})
+	}
+	done.Wait()
+	if allowed.Load() < calls/10 || words.Load() < calls/10 {
+		t.Errorf("seed %d: of %d calls %d were allowed and %d were put as questions; the test shows little", seed, calls, allowed.Load(), words.Load())
+	}
+	t.Logf("%d calls, %d allowed, %d put as questions", calls, allowed.Load(), words.Load())
+}
+
+// alike sends a call through every door.
+func (w *town) alike(t *testing.T, g generated) (allowed, said bool) {
+	sign := func() call {
+		c := g.call
+		c.header = c.header.Clone()
+		if g.signed {
+			return w.signs(t, c)
 		}
-		want := w.onGateway(t, sign())
-		if want.allowed {
-			allowed++
-		}
-		for name, got := range map[string]verdict{
-			"ext_authz over gRPC": w.onCheck(t, client, sign()), "ext_authz over HTTP": w.onHTTP(t, "/ext_authz", sign()),
-			"forward_auth": w.onHTTP(t, "/forward_auth/body", sign()), "ext_proc": w.onProcess(t, sign()),
-		} {
-			if got != want {
-				t.Fatalf("seed %d, call %d: %s\n%s: %+v\ngateway: %+v", seed, n, g.call.body, name, got, want)
-			}
-		}
-		if g.question == "" {
-			continue
-		}
-		words++
-		a := w.guardAsks(t, http.MethodPost, "/access/v1/evaluation", guardToken, g.question)
-		said := w.onRecord(t, a.Context.ID)
-		first := ""
-		if len(a.Context.Reasons) > 0 {
-			first = a.Context.Reasons[0].Code
-		}
-		got := verdict{a.Decision, first, fmt.Sprint(said.Decision, said.Details.Requester, said.Details.Reasons, said.Details.Gate)}
+		return c
+	}
+	want := w.onGateway(t, sign())
+	for name, got := range map[string]verdict{
+		"ext_authz over gRPC": w.onCheck(t, auth.NewAuthorizationClient(w.conn), sign()), "ext_authz over HTTP": w.onHTTP(t, "/ext_authz", sign()),
+		"forward_auth": w.onHTTP(t, "/forward_auth/body", sign()), "ext_proc": w.onProcess(t, sign()),
+	} {
 		if got != want {
-			t.Fatalf("seed %d, call %d: %s\nAuthZEN: %+v\ngateway: %+v", seed, n, g.question, got, want)
+			t.Errorf("%s: %+v\ngateway: %+v", name, got, want)
 		}
 	}
-	if allowed < calls/10 || words < calls/10 {
-		t.Errorf("seed %d: of %d calls %d were allowed and %d were put as questions; the test shows little", seed, calls, allowed, words)
+	if g.question == "" {
+		return want.allowed, false
 	}
-	t.Logf("%d calls, %d allowed, %d put as questions", calls, allowed, words)
+	a := w.guardAsks(t, http.MethodPost, "/access/v1/evaluation", guardToken, g.question)
+	record, first := w.onRecord(t, a.Context.ID), ""
+	if len(a.Context.Reasons) > 0 {
+		first = a.Context.Reasons[0].Code
+	}
+	got := verdict{a.Decision, first, fmt.Sprint(record.Decision, record.Details.Requester, record.Details.Reasons, record.Details.Gate)}
+	if got != want {
+		t.Errorf("AuthZEN, %s: %+v\ngateway: %+v", g.question, got, want)
+	}
+	return want.allowed, true
 }
 
 // TestMembersDoNotDependOnTheirOrder: the differential test compares records as text.

@@ -44,7 +44,7 @@ type processed struct {
 // process has a call and the agent's answer processed.
 func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, status int, answered http.Header, answer string) processed {
 	t.Helper()
-	stream, err := proc.NewExternalProcessorClient(dial(t, w.edge)).Process(t.Context())
+	stream, err := proc.NewExternalProcessorClient(w.conn).Process(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +163,15 @@ func TestExtProcCutsAndWithholdsAnswers(t *testing.T) {
 	c := w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`))
 	if p := w.process(t, c, buffered, 200, answers(list), list); p.refusal != nil || strings.Contains(p.answer, "alien") {
 		t.Errorf("a task of another caller is listed: %s %s", p.answer, p.refusal.GetBody())
+	}
+	// The next page is asked for by the caller: the gateway asks the agent for nothing.
+	list = strings.Replace(list, `"nextPageToken":""`, `"nextPageToken":"p2"`, 1)
+	c = w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`))
+	if p := w.process(t, c, buffered, 200, answers(list), list); p.refusal != nil || strings.Contains(p.answer, "alien") {
+		t.Errorf("a page of another caller's tasks: %s %s", p.answer, p.refusal.GetBody())
+	}
+	if got, _ := w.notes.took(); len(got) != 0 {
+		t.Errorf("the gateway called the agent: %v", got)
 	}
 	tools := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"read_file","inputSchema":{}},{"name":"delete_file","inputSchema":{}}]}}`
 	c = w.signs(t, post("tools", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`))

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,7 +98,8 @@ type town struct {
 	tools    *behind
 	edge     string // host:port of the doors
 	far      string
-	notesAt  string // host:port of the agent and of the MCP server
+	conn     *grpc.ClientConn // to the door "edge", kept open as Envoy does
+	notesAt  string           // host:port of the agent and of the MCP server
 	toolsAt  string
 }
 
@@ -176,6 +178,7 @@ func newTown(t testing.TB, mode string) *town {
 	for n, at := range []*string{&w.edge, &w.far} {
 		*at = serve(t, w.instance.Doors[n].Handler)
 	}
+	w.conn = dial(t, w.edge)
 	t.Cleanup(func() {
 		stop()
 		front.Close()
@@ -219,13 +222,12 @@ type call struct {
 	header                    http.Header
 }
 
-var proofs int
+var proofs atomic.Int64
 
 // signs adds the assistant's proof of who calls.
 func (w *town) signs(t testing.TB, c call) call {
 	t.Helper()
-	proofs++
-	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: time.Now()}, fmt.Sprintf("proof-%d-%d", proofs, time.Now().UnixNano()))
+	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: time.Now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), time.Now().UnixNano()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +276,7 @@ func (c call) checkRequest(change ...func(*auth.AttributeContext_HttpRequest)) *
 // check asks over gRPC.
 func (w *town) check(t testing.TB, r *auth.CheckRequest) *auth.CheckResponse {
 	t.Helper()
-	a, err := auth.NewAuthorizationClient(dial(t, w.edge)).Check(t.Context(), r)
+	a, err := auth.NewAuthorizationClient(w.conn).Check(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
