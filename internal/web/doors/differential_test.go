@@ -1,6 +1,7 @@
 package doors_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,9 +18,11 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// calls is how many calls the test generates, by workers at a time. Each goes through every
-// door.
-const calls, workers = 2000, 8
+// calls is how many calls the test generates: go test ./internal/web/doors -calls 10000.
+// Each goes through every door, by workers at a time.
+var calls = flag.Int("calls", 1000, "generated calls of the differential test")
+
+const workers = 8
 
 // generated is a call, and the question of a program that means the same.
 type generated struct {
@@ -143,7 +146,7 @@ func TestEveryDoorDecidesAlike(t *testing.T) {
 	for worker := range workers {
 		done.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(worker)))
-			for n := range calls / workers {
+			for n := range *calls / workers {
 				g := generate(r, n)
 				ok, said := w.alike(t, g)
 				if ok {
@@ -160,10 +163,10 @@ func TestEveryDoorDecidesAlike(t *testing.T) {
 		})
 	}
 	done.Wait()
-	if allowed.Load() < calls/10 || words.Load() < calls/10 {
-		t.Errorf("seed %d: of %d calls %d were allowed and %d were put as questions; the test shows little", seed, calls, allowed.Load(), words.Load())
+	if allowed.Load() < int64(*calls/10) || words.Load() < int64(*calls/10) {
+		t.Errorf("seed %d: of %d calls %d were allowed and %d were put as questions; the test shows little", seed, *calls, allowed.Load(), words.Load())
 	}
-	t.Logf("%d calls, %d allowed, %d put as questions", calls, allowed.Load(), words.Load())
+	t.Logf("%d calls, %d allowed, %d put as questions", *calls, allowed.Load(), words.Load())
 }
 
 // alike sends a call through every door.
