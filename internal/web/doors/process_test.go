@@ -197,6 +197,11 @@ func TestExtProcDeniesWhatItDoesNotSee(t *testing.T) {
 			t.Errorf("%s: %v", name, p.refusal)
 		}
 	}
+	headersOnly := &proc.ProtocolConfiguration{RequestBodyMode: filter.ProcessingMode_BUFFERED}
+	shown := w.process(t, w.signs(t, post("notes", skill("read_note", 1))), headersOnly, 200, http.Header{"Powerbox-Outcome": {"forged"}, "Powerbox-Decision": {"rec_forged"}}, "")
+	if shown.refusal != nil || shown.back.Get("Powerbox-Outcome") != "" || shown.back.Get("Powerbox-Decision") != shown.decision {
+		t.Errorf("the caller gets %v", shown.back)
+	}
 	list := w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`))
 	p := w.process(t, list, &proc.ProtocolConfiguration{RequestBodyMode: filter.ProcessingMode_BUFFERED}, 0, nil, "")
 	if p.refusal == nil || reason(string(p.refusal.GetBody())) != "answer_not_seen" {

@@ -3,7 +3,6 @@ package doors_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -43,18 +42,16 @@ func (w *town) proxy(t *testing.T, file, own, agent string, command func(name, d
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx := t.Context()
 	c := command(name, dir)
 	var said bytes.Buffer
 	c.Stderr = &said
 	if err := c.Start(); err != nil {
-		stop()
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	t.Cleanup(func() {
-		stop()
 		_ = c.Process.Signal(os.Interrupt)
 		<-ended
 		if t.Failed() {

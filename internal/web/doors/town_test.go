@@ -169,8 +169,8 @@ func newTown(t testing.TB, mode string) *town {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	if w.instance, err = app.Assemble(ctx, app.Assembly{Config: c, Dev: true, Now: time.Now, Log: log, Notes: io.Discard}); err != nil {
+	ctx, stop := context.WithCancel(t.Context())
+	if w.instance, err = app.Assemble(ctx, app.Assembly{Config: c, Dev: true, Now: now, Log: log, Notes: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	front.Config.Handler = w.instance.Handler
@@ -224,10 +224,13 @@ type call struct {
 
 var proofs atomic.Int64
 
+// now is the time of the town, by which its connections have deadlines too.
+var now = time.Now //nolint:forbidigo // as above
+
 // signs adds the assistant's proof of who calls.
 func (w *town) signs(t testing.TB, c call) call {
 	t.Helper()
-	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: time.Now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), time.Now().UnixNano()))
+	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), now().UnixNano()))
 	if err != nil {
 		t.Fatal(err)
 	}
