@@ -81,7 +81,7 @@ func (d *Door) mayAsk(r *http.Request) bool {
 func (d *Door) advise(ctx context.Context, q *question, c gateway.Carries) gateway.Advice {
 	r, _, wrong := d.asked(ctx, q)
 	if wrong != nil {
-		d.Log.WarnContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
+		d.Log.DebugContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
 		return answered(q, wrong)
 	}
 	return d.Gateway.Advise(r, c)
