@@ -95,6 +95,11 @@ test-deps:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get install -y --no-install-recommends chromium-headless-shell || { apt-get update && apt-get install -y --no-install-recommends chromium-headless-shell; }; \
 	  else echo "the tests need Chromium: set CHROME_BIN (Debian: apt-get install chromium-headless-shell)" >&2; exit 1; fi; }
+	@# Other gateways ask for decisions: one of them is Debian's nginx.
+	@command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends nginx-light || { apt-get update && apt-get install -y --no-install-recommends nginx-light; }; \
+	  else echo "the tests need nginx (Debian: apt-get install nginx-light)" >&2; exit 1; fi; }
 	@# The store for many nodes is tried on private clusters of Debian's PostgreSQL, which run as its user postgres.
 	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -74,6 +74,15 @@ func (c *Call) noted(v Verdict) (note []evidence.Reason, recorded bool) {
 	return note, recorded
 }
 
+// Would returns the verdict on a call that is not made. Nothing is recorded or used up, so a
+// call that presents something, or has a proof of its caller, is denied.
+func (g *Gate) Would(ctx context.Context, call *Call) Verdict {
+	if len(call.Presented) > 0 || call.Caller.ProofID != "" {
+		return Verdict{Reasons: because(CodeCapabilityUnknown)}
+	}
+	return g.decide(ctx, call, g.Now())
+}
+
 // decide answers a call without recording it: by what an operator stopped, by what could not
 // be read, then by the presented capabilities, or by the caller's own rights where nothing is.
 func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {

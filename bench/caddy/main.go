@@ -3,6 +3,10 @@
 //
 //	caddy LISTEN UPSTREAM FOLDER
 //
+// or a Caddyfile, with forward_auth and the handlers of its example in deploy/gateways:
+//
+//	caddy FILE
+//
 // FOLDER has server.pem, server.key and ca.pem. It is a separate module, since
 // it needs more than the rest of bench together.
 package main
@@ -13,8 +17,14 @@ import (
 	"path/filepath"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy/forwardauth"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 	_ "github.com/caddyserver/caddy/v2/modules/caddytls"
 )
 
@@ -29,6 +39,13 @@ const configuration = `{"admin":{"disabled":true,"config":{"persist":false}},
     "upstreams":[{"dial":%q}]}]}]}}}}}`
 
 func main() {
+	if len(os.Args) == 2 {
+		if err := runFile(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		select {}
+	}
 	listen, upstream, folder := os.Args[1], os.Args[2], os.Args[3]
 	in := func(name string) string { return filepath.Join(folder, name) }
 	text := fmt.Sprintf(configuration, in("server.pem"), in("server.key"), listen, in("ca.pem"), upstream)
@@ -37,4 +54,17 @@ func main() {
 		os.Exit(1)
 	}
 	select {}
+}
+
+// runFile runs a Caddyfile.
+func runFile(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	document, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(text, map[string]any{"filename": name})
+	if err != nil {
+		return err
+	}
+	return caddy.Load(document, true)
 }

@@ -18,7 +18,7 @@ import (
 
 // The blocks of docs/tutorials/a2a-agent.md, docs/how-to/auditing.md,
 // docs/how-to/incidents.md, docs/tutorials/worked-examples.md, docs/how-to/grants.md,
-// docs/how-to/ci.md, docs/how-to/mcp.md and docs/how-to/runbook.md. "sh setup" is run in the
+// docs/how-to/ci.md, docs/how-to/mcp.md, docs/how-to/other-gateways.md and docs/how-to/runbook.md. "sh setup" is run in the
 // repository, "sh background URL" keeps running and is ready when the URL answers; another one
 // of the same URL stops it first. A text block after a block says lines that its output has,
 // in any spacing; ... stands for anything.
@@ -63,6 +63,9 @@ func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/how-to/runbook.md",
 
 // TestGATE9_ThePageOfMCPServers runs the commands of docs/how-to/mcp.md.
 func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/how-to/mcp.md", 13) }
+
+// TestThePageOfOtherGateways runs the commands of docs/how-to/other-gateways.md.
+func TestThePageOfOtherGateways(t *testing.T) { follow(t, "../../docs/how-to/other-gateways.md", 9) }
 
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
@@ -25,8 +26,20 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		Gate: g, Agent: i.guarded, Origin: w.Force.Origin, Scope: w.Force.Scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.Issuer.Pseudonym,
 		Redact: Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
-		Approvals: i.guardAsks(), Queue: i.queue,
+		Approvals: i.guardAsks(), Queue: i.queue, URL: i.Config.Issuer.URL,
 	}
+	d.Known = api.SearchKnown{Agents: i.agentNames, Users: i.searchUsers, Items: func(agent, collection string) (ids []string) {
+		known, err := i.Resources(agent)
+		if err != nil {
+			a.Log.Error("the catalogue of an agent cannot be read", "agent", agent, "error", err)
+		}
+		for _, item := range known {
+			if item.Collection == collection {
+				ids = append(ids, item.ID)
+			}
+		}
+		return ids
+	}}
 	items := map[[3]string]map[string]powerbox.Value{}
 	declared := map[[3]string]bool{} // attributes of a collection; of others policies cannot speak
 	for _, agent := range i.Config.Agents {
@@ -70,6 +83,22 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		d.Guards = append(d.Guards, api.Guard{Name: c.Name, Token: string(text), Agents: c.Agents, Users: c.Users})
 	}
 	return d, nil
+}
+
+// searchUsers are the users that are known by name: those that policies name, and built-in
+// ones, of whom groups and roles are known too.
+func (i *Instance) searchUsers() []api.SearchUser {
+	var all []api.SearchUser
+	for _, u := range i.Config.Identity.Dev {
+		all = append(all, api.SearchUser{ID: u.Name, Groups: u.Groups, Roles: u.Roles})
+	}
+	for _, principal := range i.Force.Now.Load().engine.Users() {
+		id, ok := strings.CutPrefix(principal, api.TypeUser+":")
+		if ok && !slices.ContainsFunc(all, func(u api.SearchUser) bool { return u.ID == id }) {
+			all = append(all, api.SearchUser{ID: id})
+		}
+	}
+	return all
 }
 
 // guarded is an agent as its gateway knows it.

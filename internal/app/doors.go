@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/web/doors"
 )
 
@@ -46,3 +47,6 @@ func doorRoutes(c []config.DoorRoute) []doors.Route {
 	}
 	return out
 }
+
+// Gateway is the gateway of the instance, which doors ask.
+func (i *Instance) Gateway() *gateway.Gateway { return i.gateway }

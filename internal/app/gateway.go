@@ -188,6 +188,8 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 		return err
 	}
 	mux.Handle("POST /access/v1/", decisions.Handler())
+	mux.Handle("GET /access/v1/", decisions.Handler())
+	mux.Handle("GET "+api.PathAuthZEN, decisions.Handler())
 	mux.HandleFunc("GET /checkpoint", i.public.Checkpoint)
 	mux.HandleFunc("GET /tile/", i.public.Tile)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

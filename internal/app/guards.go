@@ -67,6 +67,6 @@ func (g guardAsks) Made(ctx context.Context, said api.GuardAnswer, allowed bool,
 func (g guardAsks) answer(q approval.Question, c approval.Call) api.GuardAnswer {
 	d := g.holds.desk
 	return api.GuardAnswer{
-		Question: q.ID, Task: c.Task, URL: d.Page(q.ID), Holder: q.Holder, State: q.At(d.Now()), Reason: q.Reason, Decision: q.Record, Expires: q.Expires, Interval: askInterval,
+		Guard: c.Gateway, Question: q.ID, Task: c.Task, URL: d.Page(q.ID), Holder: q.Holder, State: q.At(d.Now()), Reason: q.Reason, Decision: q.Record, Expires: q.Expires, Interval: askInterval,
 	}
 }

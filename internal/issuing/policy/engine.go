@@ -254,6 +254,20 @@ func (a *Answer) oblige(statements []*statement) {
 	}
 }
 
+// Users returns the principals that policies name one by one, each once, in order.
+func (e *Engine) Users() []string {
+	var all []string
+	for _, s := range e.statements {
+		for _, p := range s.head.principal {
+			if p.Type == "User" && !slices.Contains(all, string(p.ID)) {
+				all = append(all, string(p.ID))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // AsksPeople reports whether any policy leaves something to a person.
 func (e *Engine) AsksPeople() bool {
 	return slices.ContainsFunc(e.statements, func(s *statement) bool { return s.approval != "" })

@@ -134,13 +134,11 @@ func (x *decoded) beyond() *evidence.Reason {
 // tasks of other callers are in lists, and a card or an address for events would lead past
 // the proxy.
 func (x *decoded) needsAnswer() bool {
-	switch x.call.Method {
-	case a2a.ListTasks, a2a.GetExtendedCard:
+	m := x.call.Method
+	if m == a2a.ListTasks || x.asksForCard() {
 		return true
-	case a2a.CreatePushConfig, a2a.GetPushConfig, a2a.ListPushConfigs:
-		return x.Relay.On
 	}
-	return x.call.Push != nil && x.Relay.On
+	return x.Relay.On && (x.call.Push != nil || m == a2a.CreatePushConfig || m == a2a.GetPushConfig || m == a2a.ListPushConfigs)
 }
 
 // notAsDecided says how the request that the proxy would forward differs from the message

@@ -86,6 +86,9 @@ type Decisions struct {
 	// Scope returns Scope(A) at an agent as it is configured now. It returns nil where no
 	// scopes are configured.
 	Scope func() func(origin, agent string) powerbox.Authority
+	// URL is the server's public URL, and Known lists what searches go through.
+	URL   string
+	Known SearchKnown
 	// Collections are the agents of collections, by the type of their resources.
 	Collections map[string]string
 	// Policy returns the authority that policy gives a user: that operation of that
@@ -135,17 +138,15 @@ const (
 // maxRequestID bounds the X-Request-ID that is returned.
 const maxRequestID = 256
 
-// Handler returns the interface. Its paths are /access/v1/evaluation,
-// /access/v1/evaluations and /access/v1/outcome.
+// Handler returns the interface: everything under /access/v1, and the document that says
+// where what is.
 func (d *Decisions) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, do := range map[string]func(context.Context, *Guard, powerbox.Value) (any, error){
 		"evaluation": d.one, "evaluations": d.many, "outcome": d.outcome,
+		"search/subject": d.searchSubject, "search/resource": d.searchResource, "search/action": d.searchAction,
 	} {
 		mux.HandleFunc("POST /access/v1/"+path, func(w http.ResponseWriter, r *http.Request) {
-			if id := r.Header.Get("X-Request-ID"); id != "" && len(id) <= maxRequestID {
-				w.Header().Set("X-Request-ID", id)
-			}
 			queue := d.Queue
 			if path == "outcome" {
 				queue = nil
@@ -154,7 +155,15 @@ func (d *Decisions) Handler() http.Handler {
 			reply(w, r, d.Log, answer, err)
 		})
 	}
-	return mux
+	mux.HandleFunc("POST "+pathRequests, d.requested)
+	mux.HandleFunc("GET "+pathRequests+"/{id}", d.requestStatus)
+	mux.HandleFunc("GET "+PathAuthZEN, d.discovery)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get("X-Request-ID"); id != "" && len(id) <= maxRequestID {
+			w.Header().Set("X-Request-ID", id)
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (d *Decisions) serve(w http.ResponseWriter, r *http.Request, queue *shed.Queue, do func(context.Context, *Guard, powerbox.Value) (any, error)) (any, error) {
@@ -231,6 +240,7 @@ type decisionContext struct {
 	Error      string          `json:"error,omitempty"` // of a question that could not be asked so
 	// Pending says that a person is asked, and where.
 	Pending *pendingApproval `json:"pending,omitempty"`
+	requestable
 }
 
 type decisionReason struct {

@@ -52,6 +52,7 @@ type GuardCaller struct{ Principal, Holder, Name string }
 
 // GuardAnswer has the answers of people so far.
 type GuardAnswer struct {
+	Guard               string // that made the attempt, as [GuardHolder] names it
 	Question, Task, URL string
 	Holder              string // that the capability is for
 	State               issuer.State
@@ -95,7 +96,7 @@ func (d *Decisions) withPeople(ctx context.Context, g *Guard, e evaluation, call
 	}
 	switch said.State {
 	case issuer.StatePending:
-		return waits(call, decision{Context: decisionContext{ID: said.Decision, Target: call.Target.ID}}, said), nil
+		return d.waits(call, decision{Context: decisionContext{ID: said.Decision, Target: call.Target.ID}}, said), nil
 	case issuer.StateApproved:
 		return d.approved(ctx, g, a, said, call, agent)
 	case issuer.StateDenied:
@@ -131,7 +132,7 @@ func (d *Decisions) askPeople(ctx context.Context, g *Guard, a GuardAttempt, cal
 	case err != nil:
 		return d.untold(ctx, g, err), nil
 	}
-	return waits(call, answer, said), nil
+	return d.waits(call, answer, said), nil
 }
 
 // approved decides an attempt under the capability that a person gave for it alone. The
@@ -164,12 +165,13 @@ func (d *Decisions) untold(ctx context.Context, g *Guard, err error) decision {
 }
 
 // waits is the answer to an attempt that people have not answered yet.
-func waits(call *gate.Call, answer decision, said GuardAnswer) decision {
+func (d *Decisions) waits(call *gate.Call, answer decision, said GuardAnswer) decision {
 	c := &answer.Context
 	c.Text = fmt.Sprintf("A person has to approve this, at %s, until %s. Nothing was done. Try exactly the same again after that: it is then allowed once.",
 		said.URL, said.Expires.UTC().Format(time.RFC3339))
 	c.Reasons = []decisionReason{{Code: gate.CodeApproval, Operation: call.Attempts[0].Operation().String(), Message: "a person has to approve this attempt"}}
 	c.Pending = &pendingApproval{said.Question, said.URL, said.Expires.UTC(), max(int(said.Interval/time.Second), 1)}
+	c.requestable = d.requestable(said)
 	return answer
 }
 

@@ -198,3 +198,50 @@ func certificateOf(t *testing.T, id string) string {
 	}
 	return url.PathEscape(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 }
+
+// TestAnApprovalAtADoorIsForTheSameCallOnce: the caller gets the page and keeps the call.
+// The gateway makes no call of its own.
+func TestAnApprovalAtADoorIsForTheSameCallOnce(t *testing.T) {
+	w := newTown(t, "scoped")
+	c := post("notes", skill("archive_note", 1))
+	ask := func(c call) (allowed bool, body string) {
+		a := w.check(t, w.signs(t, c).checkRequest())
+		return a.GetStatus().GetCode() == int32(codes.OK), a.GetDeniedResponse().GetBody()
+	}
+	_, body := ask(c)
+	_, page, found := strings.Cut(body, `"approvalUrl":"`)
+	page, _, _ = strings.Cut(page, `"`)
+	if reason(body) != "approval_required" || !found {
+		t.Fatalf("%s", body)
+	}
+	if allowed, body := ask(c); allowed || reason(body) != "approval_required" {
+		t.Errorf("before the approval: %s", body)
+	}
+	w.approve(t, page)
+	if allowed, body := ask(post("notes", skill("archive_note", 2))); allowed {
+		t.Errorf("another call is allowed by the approval: %s", body)
+	}
+	if allowed, body := ask(c); !allowed {
+		t.Errorf("after the approval: %s", body)
+	}
+	if allowed, _ := ask(c); allowed {
+		t.Error("the approval is used twice")
+	}
+	if got, _ := w.notes.took(); len(got) != 0 {
+		t.Errorf("the gateway called the agent: %v", got)
+	}
+}
+
+// TestObserveForwardsWhatCame: in mode observe all bytes pass, except those that the gateway
+// would replace with a message of its own.
+func TestObserveForwardsWhatCame(t *testing.T) {
+	w := newTown(t, "observe")
+	odd := strings.Replace(skill("delete_note", 1), `"messageId"`, `"vendor":1,"messageId"`, 1)
+	if a := w.check(t, post("notes", odd).checkRequest()); a.GetStatus().GetCode() != int32(codes.OK) {
+		t.Errorf("%v", a)
+	}
+	invoke := `{"jsonrpc":"2.0","id":1,"method":"a2a/skill/invoke","params":{"skill":"read_note","arguments":{}}}`
+	if a := w.check(t, post("notes", invoke).checkRequest()); a.GetStatus().GetCode() == int32(codes.OK) {
+		t.Error("a method that the agent does not know may go on as it came")
+	}
+}

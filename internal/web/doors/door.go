@@ -39,7 +39,8 @@ type Door struct {
 }
 
 // Handler answers every form of question. Paths below /ext_authz are Envoy's over HTTP,
-// /forward_auth is that of Caddy, nginx and Traefik, and gRPC is Envoy's.
+// /forward_auth and /forward_auth/body are those of Caddy, nginx and Traefik, and gRPC is
+// Envoy's.
 func (d *Door) Handler() (http.Handler, error) {
 	if d.Token != "" && len(d.Token) < minToken {
 		return nil, fmt.Errorf("the token has %d bytes; want at least %d", len(d.Token), minToken)
@@ -59,8 +60,8 @@ func (d *Door) Handler() (http.Handler, error) {
 			server.ServeHTTP(w, r)
 		case envoy && strings.HasPrefix(rest, "/"):
 			d.envoyHTTP(w, r, rest)
-		case r.URL.Path == pathForward:
-			d.forwardAuth(w, r)
+		case r.URL.Path == pathForward, r.URL.Path == pathBody:
+			d.forwardAuth(w, r, r.URL.Path == pathBody)
 		default:
 			http.Error(w, "there is nothing here; want gRPC, "+pathEnvoy+"/ or "+pathForward, http.StatusNotFound)
 		}
@@ -80,7 +81,7 @@ func (d *Door) mayAsk(r *http.Request) bool {
 func (d *Door) advise(ctx context.Context, q *question, c gateway.Carries) gateway.Advice {
 	r, _, wrong := d.asked(ctx, q)
 	if wrong != nil {
-		d.Log.WarnContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
+		d.Log.DebugContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
 		return answered(q, wrong)
 	}
 	return d.Gateway.Advise(r, c)

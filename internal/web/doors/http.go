@@ -9,26 +9,20 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
-// The paths of the forms over HTTP.
+// The paths of the forms over HTTP. The proxy names one in its own settings, so that no
+// header of a caller chooses what is read. At pathBody the proxy sets headerBody itself, over
+// what a caller sent.
 const (
 	pathEnvoy   = "/ext_authz"
 	pathForward = "/forward_auth"
+	pathBody    = "/forward_auth/body"
 )
 
-// The headers in which a proxy tells of the request that it asks about, and that of a body
-// which the proxy can send in no other way, in base64.
 const (
-	headerBody   = "Powerbox-Body"
+	headerBody   = "Powerbox-Body" // the body, in base64
 	headerRemove = "X-Envoy-Auth-Headers-To-Remove"
-	settingBody  = "have it send the body in base64 in " + headerBody + " (docs/how-to/other-gateways.md), or use a gateway that sends bodies"
+	settingBody  = "a proxy that can send it in base64 asks at " + pathBody + " and sets " + headerBody + " (docs/how-to/other-gateways.md); for others, use Envoy or the gateway"
 )
-
-// told are the names under which proxies tell of the request, which is read from exactly
-// one.
-var told = [...]struct{ method, target, host string }{
-	{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"}, // Caddy, Traefik
-	{"X-Original-Method", "X-Original-Uri", "X-Original-Host"},    // nginx
-}
 
 // envoyHTTP answers ext_authz over HTTP: the request itself, with its path below a prefix.
 func (d *Door) envoyHTTP(w http.ResponseWriter, r *http.Request, path string) {
@@ -47,37 +41,33 @@ func (d *Door) envoyHTTP(w http.ResponseWriter, r *http.Request, path string) {
 	d.answer(w, r, q)
 }
 
-// forwardAuth answers a proxy that tells of the request in headers.
-func (d *Door) forwardAuth(w http.ResponseWriter, r *http.Request) {
+// forwardAuth answers a proxy that tells of the request in headers, as Caddy and Traefik do
+// and nginx can.
+func (d *Door) forwardAuth(w http.ResponseWriter, r *http.Request, withBody bool) {
 	q := &question{header: r.Header, setting: settingBody}
-	form := told[0]
-	if len(r.Header.Values(told[1].target)) > 0 {
-		form = told[1]
-	}
-	parts := []*string{&q.method, &q.target, &q.host}
-	for i, name := range []string{form.method, form.target, form.host} {
+	for name, to := range map[string]*string{"X-Forwarded-Method": &q.method, "X-Forwarded-Uri": &q.target, "X-Forwarded-Host": &q.host} {
 		values := r.Header.Values(name)
 		if len(values) != 1 || values[0] == "" {
-			d.say(w, answered(q, problem(codeRoute, "the proxy tells of no request: it has to send %s, %s and %s, each once", form.method, form.target, form.host)))
+			d.say(w, answered(q, problem(codeRoute, "the proxy tells of no request: it has to send X-Forwarded-Method, X-Forwarded-Uri and X-Forwarded-Host, each once")))
 			return
 		}
-		*parts[i] = values[0]
+		*to = values[0]
 	}
-	sent := r.Header.Values(headerBody)
-	if len(sent) > 1 {
-		d.say(w, answered(q, problem(codeCut, "the proxy sent two bodies")))
-		return
-	}
-	if len(sent) == 1 {
+	if withBody {
+		sent := r.Header.Values(headerBody)
+		if len(sent) > 1 {
+			d.say(w, answered(q, problem(codeCut, "the proxy sent two bodies")))
+			return
+		}
 		var err error
-		if q.body, err = base64.StdEncoding.Strict().DecodeString(sent[0]); err != nil {
+		if q.body, err = base64.StdEncoding.Strict().DecodeString(strings.Join(sent, "")); err != nil {
 			d.say(w, answered(q, problem(codeCut, "%s is not base64", headerBody)))
 			return
 		}
 	}
 	// The request that asks has no body, and is not the one that is asked about.
 	for name := range r.Header {
-		if name == headerBody || name == "Content-Length" || strings.HasPrefix(name, "X-Original-") || strings.HasPrefix(name, "X-Forwarded-") {
+		if name == headerBody || name == "Content-Length" || strings.HasPrefix(name, "X-Forwarded-") {
 			delete(r.Header, name)
 		}
 	}

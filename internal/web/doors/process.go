@@ -141,7 +141,13 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 		return as(&proc.CommonResponse{})
 	case !x.results:
 		x.over = true
-		return as(&proc.CommonResponse{HeaderMutation: &proc.HeaderMutation{SetHeaders: []*core.HeaderValueOption{raw(gateway.HeaderDecision, x.forward.Decision, false)}}})
+		m := &proc.HeaderMutation{SetHeaders: []*core.HeaderValueOption{raw(gateway.HeaderDecision, x.forward.Decision, false)}}
+		for _, v := range h.GetHeaders().GetHeaders() {
+			if name := strings.ReplaceAll(strings.ToLower(v.GetKey()), "_", "-"); strings.HasPrefix(name, "powerbox-") && name != "powerbox-decision" {
+				m.RemoveHeaders = append(m.RemoveHeaders, v.GetKey()) // the agent's, under our names
+			}
+		}
+		return as(&proc.CommonResponse{HeaderMutation: m})
 	}
 	status, header := 0, http.Header{}
 	for _, v := range h.GetHeaders().GetHeaders() {

@@ -32,18 +32,19 @@ func headersOf(h http.Header, pseudo ...string) *core.HeaderMap {
 
 // processed is what Envoy makes of the answers to one exchange.
 type processed struct {
-	path    string // of the request that goes on
-	body    string
-	header  http.Header
-	refusal *proc.ImmediateResponse // in place of the agent's answer, or of the call
-	answer  string
-	back    http.Header
+	path     string // of the request that goes on
+	decision string
+	body     string
+	header   http.Header
+	refusal  *proc.ImmediateResponse // in place of the agent's answer, or of the call
+	answer   string
+	back     http.Header
 }
 
 // process has a call and the agent's answer processed.
 func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, status int, answered http.Header, answer string) processed {
 	t.Helper()
-	stream, err := proc.NewExternalProcessorClient(dial(t, w.edge)).Process(t.Context())
+	stream, err := proc.NewExternalProcessorClient(w.conn).Process(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +63,9 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 		a, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if id := a.GetDynamicMetadata().GetFields()["decision"].GetStringValue(); id != "" {
+			out.decision = id
 		}
 		if out.refusal = a.GetImmediateResponse(); out.refusal != nil {
 			return false
@@ -160,6 +164,15 @@ func TestExtProcCutsAndWithholdsAnswers(t *testing.T) {
 	if p := w.process(t, c, buffered, 200, answers(list), list); p.refusal != nil || strings.Contains(p.answer, "alien") {
 		t.Errorf("a task of another caller is listed: %s %s", p.answer, p.refusal.GetBody())
 	}
+	// The next page is asked for by the caller: the gateway asks the agent for nothing.
+	list = strings.Replace(list, `"nextPageToken":""`, `"nextPageToken":"p2"`, 1)
+	c = w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`))
+	if p := w.process(t, c, buffered, 200, answers(list), list); p.refusal != nil || strings.Contains(p.answer, "alien") {
+		t.Errorf("a page of another caller's tasks: %s %s", p.answer, p.refusal.GetBody())
+	}
+	if got, _ := w.notes.took(); len(got) != 0 {
+		t.Errorf("the gateway called the agent: %v", got)
+	}
 	tools := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"read_file","inputSchema":{}},{"name":"delete_file","inputSchema":{}}]}}`
 	c = w.signs(t, post("tools", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`))
 	if p := w.process(t, c, buffered, 200, answers(tools), tools); p.refusal != nil || strings.Contains(p.answer, "delete_file") || !strings.Contains(p.answer, "read_file") {
@@ -183,6 +196,11 @@ func TestExtProcDeniesWhatItDoesNotSee(t *testing.T) {
 		if p := w.process(t, read, told, 0, nil, ""); p.refusal == nil || reason(string(p.refusal.GetBody())) != "body_not_sent" {
 			t.Errorf("%s: %v", name, p.refusal)
 		}
+	}
+	headersOnly := &proc.ProtocolConfiguration{RequestBodyMode: filter.ProcessingMode_BUFFERED}
+	shown := w.process(t, w.signs(t, post("notes", skill("read_note", 1))), headersOnly, 200, http.Header{"Powerbox-Outcome": {"forged"}, "Powerbox-Decision": {"rec_forged"}}, "")
+	if shown.refusal != nil || shown.back.Get("Powerbox-Outcome") != "" || shown.back.Get("Powerbox-Decision") != shown.decision {
+		t.Errorf("the caller gets %v", shown.back)
 	}
 	list := w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}`))
 	p := w.process(t, list, &proc.ProtocolConfiguration{RequestBodyMode: filter.ProcessingMode_BUFFERED}, 0, nil, "")

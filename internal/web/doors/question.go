@@ -150,7 +150,7 @@ func (d *Door) asked(ctx context.Context, q *question) (*http.Request, *Route, *
 		r.RemoteAddr = q.from
 		r = peer.Told(r)
 	}
-	if q.peer != nil && d.PeerCertificates {
+	if q.peer != nil {
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{q.peer}, VerifiedChains: [][]*x509.Certificate{{q.peer}}}
 	}
 	return r, route, nil

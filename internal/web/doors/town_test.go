@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,14 +38,16 @@ listen: @LISTEN
 issuer: {url: "@URL", directory: "@DIR/data"}
 identity:
   callers: [{agent: assistant, key: @KEY}, {agent: robot, spiffe: "spiffe://example.org/robot"}]
-  guards: [{name: program, token_file: "@DIR/guard.token", agents: [assistant]}]
-  dev: [{name: alice, token: session-of-alice}]
+  guards: [{name: program, token_file: "@DIR/guard.token", agents: [assistant], users: true}, {name: other, token_file: "@DIR/other.token", agents: [robot]}]
+  dev: [{name: alice, token: session-of-alice}, {name: bob, token: session-of-bob, roles: [admin]}]
 agents:
   - {id: notes, upstream: "@NOTES", mode: @MODE, required: [notes/read, notes/delete]}
   - {id: tools, upstream: "@TOOLS", protocol: mcp, mode: @MODE}
+  - {id: records, protocol: local, mode: @MODE}
 offers:
   notes: [{id: notes, operations: [read, delete, archive]}]
   tools: [{id: files, operations: [read, delete]}]
+  records: [{id: records, operations: [read, write, delete]}]
 skills:
   notes:
     - {skill: read_note, grant: notes, operation: read, effect: read}
@@ -53,6 +56,16 @@ skills:
   tools:
     - {skill: read_file, grant: files, operation: read, effect: read}
     - {skill: delete_file, grant: files, operation: delete}
+  records:
+    - {skill: read, grant: records, operation: read, effect: read}
+    - {skill: write, grant: records, operation: write}
+    - {skill: delete, grant: records, operation: delete, arguments: {soft: {constraint_type: exact, value: true}}}
+resources:
+  records:
+    items:
+      - {collection: record, id: record-1, name: One, attributes: {status: active}}
+      - {collection: record, id: record-2, name: Two, attributes: {status: archived}}
+policies: ["@DIR/policies.cedar"]
 scopes:
   assistant: {notes: [notes/read, notes/archive], tools: [files/read]}
   robot: {notes: [notes/delete]}
@@ -66,6 +79,15 @@ doors:
   - {name: far, listen: 0.0.0.0:0, token_file: "@DIR/door.token", peer_certificates: true, routes: [{path: /agents/notes, agent: notes}]}
 `
 
+// policies are those of the certification scenario of AuthZEN.
+const policies = `
+permit(principal == User::"user:alice", action == Action::"records/records/read", resource in Collection::"records/record");
+permit(principal == User::"user:alice", action == Action::"records/records/delete", resource in Collection::"records/record");
+permit(principal == User::"user:alice", action == Action::"records/records/write", resource in Collection::"records/record") unless { resource.attributes.status == "archived" };
+permit(principal == User::"user:bob", action == Action::"records/records/read", resource in Collection::"records/record");
+permit(principal in Role::"admin", action == Action::"records/records/write", resource in Collection::"records/record") when { resource.attributes.status == "archived" };
+`
+
 // town is a server with two doors in this process, an agent of A2A and an MCP server.
 type town struct {
 	t        *testing.T
@@ -76,6 +98,9 @@ type town struct {
 	tools    *behind
 	edge     string // host:port of the doors
 	far      string
+	conn     *grpc.ClientConn // to the door "edge", kept open as Envoy does
+	notesAt  string           // host:port of the agent and of the MCP server
+	toolsAt  string
 }
 
 // behind is an agent or MCP server that keeps what reached it.
@@ -123,6 +148,7 @@ func newTown(t testing.TB, mode string) *town {
 	t.Cleanup(notes.Close)
 	t.Cleanup(tools.Close)
 	front := httptest.NewUnstartedServer(nil)
+	w.notesAt, w.toolsAt = notes.Listener.Addr().String(), tools.Listener.Addr().String()
 	w.url = "http://" + front.Listener.Addr().String()
 	var err error
 	if w.key, err = token.GenerateKey(token.Ed25519, rand.Reader); err != nil {
@@ -130,7 +156,7 @@ func newTown(t testing.TB, mode string) *town {
 	}
 	dir := t.TempDir()
 	text := strings.NewReplacer("@LISTEN", front.Listener.Addr().String(), "@URL", w.url, "@DIR", dir, "@KEY", w.key.Public().Thumbprint(), "@NOTES", notes.URL, "@TOOLS", tools.URL+"/mcp", "@MODE", mode).Replace(configuration)
-	for name, content := range map[string]string{"powerbox.yaml": text, "guard.token": guardToken + "\n", "door.token": doorToken + "\n"} {
+	for name, content := range map[string]string{"powerbox.yaml": text, "guard.token": guardToken + "\n", "door.token": doorToken + "\n", "other.token": strings.ToUpper(guardToken), "policies.cedar": policies} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -143,8 +169,8 @@ func newTown(t testing.TB, mode string) *town {
 	if testing.Verbose() {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	if w.instance, err = app.Assemble(ctx, app.Assembly{Config: c, Dev: true, Now: time.Now, Log: log, Notes: io.Discard}); err != nil {
+	ctx, stop := context.WithCancel(t.Context())
+	if w.instance, err = app.Assemble(ctx, app.Assembly{Config: c, Dev: true, Now: now, Log: log, Notes: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	front.Config.Handler = w.instance.Handler
@@ -152,6 +178,7 @@ func newTown(t testing.TB, mode string) *town {
 	for n, at := range []*string{&w.edge, &w.far} {
 		*at = serve(t, w.instance.Doors[n].Handler)
 	}
+	w.conn = dial(t, w.edge)
 	t.Cleanup(func() {
 		stop()
 		front.Close()
@@ -195,13 +222,15 @@ type call struct {
 	header                    http.Header
 }
 
-var proofs int
+var proofs atomic.Int64
+
+// now is the time of the town, by which its connections have deadlines too.
+var now = time.Now //nolint:forbidigo // as above
 
 // signs adds the assistant's proof of who calls.
 func (w *town) signs(t testing.TB, c call) call {
 	t.Helper()
-	proofs++
-	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: time.Now()}, fmt.Sprintf("proof-%d-%d", proofs, time.Now().UnixNano()))
+	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), now().UnixNano()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +279,7 @@ func (c call) checkRequest(change ...func(*auth.AttributeContext_HttpRequest)) *
 // check asks over gRPC.
 func (w *town) check(t testing.TB, r *auth.CheckRequest) *auth.CheckResponse {
 	t.Helper()
-	a, err := auth.NewAuthorizationClient(dial(t, w.edge)).Check(t.Context(), r)
+	a, err := auth.NewAuthorizationClient(w.conn).Check(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,23 +332,50 @@ func (w *town) onRecord(t testing.TB, id string) record {
 // outcomes are the states of the records that follow a decision.
 func (w *town) outcomes(t testing.TB, decision string) (all []string) {
 	t.Helper()
+	for _, r := range w.records(t) {
+		if r.Details.Of == decision {
+			all = append(all, r.Status)
+		}
+	}
+	return all
+}
+
+// approve answers the question behind a page as alice.
+func (w *town) approve(t testing.TB, page string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/v1/approvals/"+page[strings.LastIndexByte(page, '/')+1:], strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Powerbox-Dev-User", "alice")
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if body, _ := io.ReadAll(a.Body); a.StatusCode != http.StatusOK {
+		t.Fatalf("approve %s: %d %s", page, a.StatusCode, body)
+	}
+}
+
+// listed is one record of a list.
+type listed struct {
+	Status  string `json:"outcome_status"`
+	Details struct {
+		Of string `json:"outcome_of"`
+	} `json:"powerbox"`
+}
+
+// records are the newest records.
+func (w *town) records(t testing.TB) (all []listed) {
+	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/records", nil)
 	r.Header.Set("Authorization", "Bearer "+w.instance.Admin.Operators.Token)
 	answer := httptest.NewRecorder()
 	w.instance.Handler.ServeHTTP(answer, r)
-	var records []struct {
-		Status  string `json:"outcome_status"`
-		Details struct {
-			Of string `json:"outcome_of"`
-		} `json:"powerbox"`
-	}
-	if err := json.Unmarshal(answer.Body.Bytes(), &records); err != nil {
+	if err := json.Unmarshal(answer.Body.Bytes(), &all); err != nil {
 		t.Fatal(err)
-	}
-	for _, r := range records {
-		if r.Details.Of == decision {
-			all = append(all, r.Status)
-		}
 	}
 	return all
 }
