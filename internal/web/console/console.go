@@ -336,7 +336,7 @@ var errLogin = errors.New("console: not logged in")
 
 // serve is the one funnel of pages.
 func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit) error) {
-	v := k.visit(w, r)
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: k.language(r)}
 	err := page(v)
 	switch {
 	case err == nil:
@@ -374,7 +374,7 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	v := k.visit(w, r)
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: k.language(r)}
 	if strings.HasSuffix(r.URL.Path, "/challenge") {
 		http.Error(w, v.T(e.Message), e.Status())
 		return

@@ -193,10 +193,10 @@ func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskA
 func needInWords(l *lang.Language, n approval.Need) string {
 	who := strings.Join(n.Who, " "+l.T("or")+" ")
 	for _, g := range n.Groups {
-		if any := l.T("anybody of %s", g); who == "" {
-			who = any
+		if group := l.T("anybody of %s", g); who == "" {
+			who = group
 		} else {
-			who += " " + l.T("or") + " " + any
+			who += " " + l.T("or") + " " + group
 		}
 	}
 	if n.Self {
