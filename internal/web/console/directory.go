@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
@@ -191,7 +192,7 @@ func (k *Console) acceptCard(v *visit) error {
 	case !k.config.Directory.Viewer(who).Operator:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "cards are accepted by an administrator")
 	case !k.fresh(v):
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and then accept", lasting(v.Language, k.config.Fresh)))
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then accept", lasting(lang.English, k.config.Fresh))
 	}
 	if v.r.PostFormValue("grants") != "" {
 		_, err = k.config.Directory.Agreed.Consent(v.r.Context(), id, v.r.PostFormValue("card_digest"), who.Principal)
