@@ -48,7 +48,7 @@ func (k *Console) inPlace(v *visit, err error, page func(v *visit, status int, p
 	default:
 		return err
 	}
-	if page(v, e.Status(), e.Message) != nil {
+	if page(v, e.Status(), v.T(e.Message)) != nil {
 		return err
 	}
 	return nil

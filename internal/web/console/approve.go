@@ -310,7 +310,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 			d.Reason = form.Get("why." + g.ID)
 		} else {
 			var err error
-			if d.Constraints, err = narrower(fields(lang.English, g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
+			if d.Constraints, err = narrower(fields(v.Language, g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
 				return answer, err
 			}
 		}
@@ -332,7 +332,7 @@ func (k *Console) answering(v *visit) (provider.Person, provider.Question, provi
 	}
 	answer, err := k.read(v, q)
 	if err == nil && !answer.Deny && !k.fresh(v) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(lang.English, k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and then approve", lasting(v.Language, k.config.Fresh)))
 	}
 	return who, q, answer, err
 }

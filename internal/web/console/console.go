@@ -276,7 +276,7 @@ var errLogin = errors.New("console: not logged in")
 
 // serve is the one funnel of pages.
 func (k *Console) serve(w http.ResponseWriter, r *http.Request, page func(*visit) error) {
-	v := k.visit(w, r)
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: k.language(r)}
 	err := page(v)
 	switch {
 	case err == nil:
@@ -314,17 +314,23 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: k.language(r)}
 	if strings.HasSuffix(r.URL.Path, "/challenge") {
-		http.Error(w, e.Message, e.Status())
+		http.Error(w, v.T(e.Message), e.Status())
 		return
 	}
-	v := k.visit(w, r)
-	if err := k.showStatus(v, e.Status(), "problem", problem{Title: http.StatusText(e.Status()), Message: e.Message, Back: r.URL.Path}); err != nil {
+	if err := k.showStatus(v, e.Status(), "problem", problem{Title: v.T(http.StatusText(e.Status())), Message: v.T(e.Message), Back: r.URL.Path}); err != nil {
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 }
 
 type problem struct{ Title, Message, Back string }
+
+// titles are those of [http.StatusText] that pages have.
+var _ = []string{
+	lang.Mark("Bad Request"), lang.Mark("Unauthorized"), lang.Mark("Forbidden"), lang.Mark("Not Found"), lang.Mark("Conflict"), lang.Mark("Gone"), lang.Mark("Too Many Requests"),
+	lang.Mark("Internal Server Error"), lang.Mark("Service Unavailable"),
+}
 
 // refusal is a refusal of the operators' interface as a page words one.
 func refusal(no *operations.Refused) *agentauth.Error {

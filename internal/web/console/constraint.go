@@ -261,7 +261,7 @@ func narrower(fs []field, form url.Values) (powerbox.Value, error) {
 				return powerbox.Value{}, err
 			}
 			if len(chosen) == 0 {
-				return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: nothing is left of it; deny the capability instead", f.Name)
+				return powerbox.Value{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", f.language.T("%s: nothing is left of it; deny the capability instead", f.Name))
 			}
 			if len(chosen) < len(f.Choices) {
 				ops = append(ops, powerbox.Member{Name: "in", Value: powerbox.List(chosen...)})
@@ -291,7 +291,7 @@ func (f field) bound(side, given string) ([]powerbox.Member, error) {
 	v, err := powerbox.ParseValue([]byte(given))
 	n, ok := v.Decimal()
 	if err != nil || !ok {
-		return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %q is no number", f.Name, given)
+		return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", f.language.T("%s: %q is no number", f.Name, given))
 	}
 	if now != "" {
 		limit, err := powerbox.ParseValue([]byte(now))
@@ -300,7 +300,7 @@ func (f field) bound(side, given string) ([]powerbox.Member, error) {
 		}
 		bound, _ := limit.Decimal()
 		if order := n.Compare(bound); side == "max" && order > 0 || side == "min" && order < 0 {
-			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %s is wider than the %s of %s that is asked for; it can only be narrowed", f.Name, given, side, now)
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", f.language.T("%s: %s is wider than the %s of %s that is asked for; it can only be narrowed", f.Name, given, side, now))
 		}
 	}
 	return []powerbox.Member{{Name: side, Value: v}}, nil
@@ -312,7 +312,7 @@ func (f field) chosen(given []string) ([]powerbox.Value, error) {
 	for _, one := range given {
 		v, err := powerbox.ParseValue([]byte(one))
 		if err != nil || !slices.Contains(f.Choices, one) {
-			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s: %q is not among what is asked for; it can only be narrowed", f.Name, one)
+			return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", f.language.T("%s: %q is not among what is asked for; it can only be narrowed", f.Name, one))
 		}
 		out = append(out, v)
 	}

@@ -193,10 +193,10 @@ func deskAskOf(q approval.Question, i int, m issuer.Matter, now time.Time) deskA
 func needInWords(l *lang.Language, n approval.Need) string {
 	who := strings.Join(n.Who, " "+l.T("or")+" ")
 	for _, g := range n.Groups {
-		if any := l.T("anybody of %s", g); who == "" {
-			who = any
+		if group := l.T("anybody of %s", g); who == "" {
+			who = group
 		} else {
-			who += " " + l.T("or") + " " + any
+			who += " " + l.T("or") + " " + group
 		}
 	}
 	if n.Self {
@@ -254,7 +254,7 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 		for _, given := range form["on."+key] {
 			n, err := strconv.Atoi(given)
 			if err != nil || n < 0 || n >= len(m.Resources) {
-				return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "%q is not among what is asked for; it can only be narrowed", given)
+				return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", v.T("%q is not among what is asked for; it can only be narrowed", given))
 			}
 			ids = append(ids, m.Resources[n].ID)
 		}
@@ -276,7 +276,7 @@ func (k *Console) answeringDesk(v *visit) (provider.Person, approval.Question, a
 	}
 	a, err := k.readDesk(v, q)
 	if err == nil && a.Approve && !k.fresh(v) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then approve", lasting(lang.English, k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and then approve", lasting(v.Language, k.config.Fresh)))
 	}
 	return who, q, a, err
 }

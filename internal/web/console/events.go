@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -44,7 +45,7 @@ func (k *Console) events(v *visit) error {
 		return agentauth.Errorf(agentauth.CodeUnauthenticated, "log in first")
 	}
 	if !k.follow(who.Principal) {
-		return agentauth.Errorf(agentauth.CodeRateLimited, "you follow %d pages already; load the page again when you want news", maxFollowed)
+		return agentauth.Errorf(agentauth.CodeRateLimited, "%s", v.T("you follow %s pages already; load the page again when you want news", lang.Number(maxFollowed)))
 	}
 	defer k.unfollow(who.Principal)
 	select {

@@ -71,9 +71,9 @@ func stateSays(l *lang.Language, state string) string {
 	return state
 }
 
-// visit begins a visit, in the language of its reader.
-func (k *Console) visit(w http.ResponseWriter, r *http.Request) *visit {
-	return &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: lang.Choose(k.cookie(r, languageCookie), r.Header.Get("Accept-Language"))}
+// language is the one of a reader.
+func (k *Console) language(r *http.Request) *lang.Language {
+	return lang.Choose(k.cookie(r, languageCookie), r.Header.Get("Accept-Language"))
 }
 
 // again is where a reader comes back to after choosing another language. What was posted is

@@ -103,7 +103,7 @@ func (k *Console) linking(v *visit) (provider.Person, provider.Link, error) {
 	link := provider.Link{Host: v.r.PathValue("host"), User: form.Get("user"), AtOnce: form.Get("at_once") != "", Seen: form.Get("seen")}
 	switch {
 	case !k.fresh(v):
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then link the host", lasting(lang.English, k.config.Fresh))
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and then link the host", lasting(v.Language, k.config.Fresh)))
 	case form.Get("answer") != "link":
 		err = agentauth.Errorf(agentauth.CodeInvalidRequest, "the form does not say to link the host")
 	case link.Seen == "":

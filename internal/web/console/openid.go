@@ -96,7 +96,7 @@ func (k *Console) loginCallback(v *visit) error {
 	case k.config.Login == nil || a == nil || a.state == "" || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(a.state)) != 1:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "this login was not begun here, or took too long; log in again")
 	case query.Get("error") != "":
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "the login was refused by %s", k.config.Login.host())
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("the login was refused by %s", k.config.Login.host()))
 	}
 	who, err := k.config.Login.finish(v.r.Context(), a, query.Get("code"), k.config.Now())
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -82,7 +81,7 @@ func (k *Console) change(v *visit, to room) error {
 	case to.effect == operations.Gives:
 		return agentauth.Errorf(agentauth.CodeUnauthorized, "this gives authority back and takes a passkey, which browsers do not make at a numeric address; open the console by a host name, or use the command line")
 	case !k.fresh(v):
-		return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and repeat the change", lasting(lang.English, k.config.Fresh))
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and repeat the change", lasting(v.Language, k.config.Fresh)))
 	}
 	if err != nil {
 		return err

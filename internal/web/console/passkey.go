@@ -18,7 +18,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
-	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -233,7 +232,7 @@ func (k *Console) registering(v *visit) (provider.Person, error) {
 	case err != nil:
 		return who, err
 	case !k.fresh(v):
-		return who, agentauth.Errorf(agentauth.CodeUnauthorized, "log in again first: your login is older than %s", lasting(lang.English, k.config.Fresh))
+		return who, agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("log in again first: your login is older than %s", lasting(v.Language, k.config.Fresh)))
 	}
 	return who, nil
 }

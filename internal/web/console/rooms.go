@@ -207,7 +207,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the form cannot be read")
 	}
 	if !k.fresh(v) {
-		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "your login is older than %s; log in again, and then grant", lasting(lang.English, k.config.Fresh))
+		return who, provider.Asked{}, agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("your login is older than %s; log in again, and then grant", lasting(v.Language, k.config.Fresh)))
 	}
 	asked := provider.Asked{Name: v.r.PostForm.Get("capability")}
 	if asked.Name == "" {
@@ -219,7 +219,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 	}
 	asked.Lasts = lasts
 	if c := k.config.Approvals.Capability(asked.Name); c != nil {
-		asked.Constraints, err = narrower(fields(lang.English, byHand(c), c), v.r.PostForm)
+		asked.Constraints, err = narrower(fields(v.Language, byHand(c), c), v.r.PostForm)
 	}
 	return who, asked, err
 }

@@ -9,8 +9,17 @@ import (
 // for the browser.
 func TestLanguageOfAReader(t *testing.T) {
 	for _, c := range []struct{ chosen, accept, want string }{
-		{"", "", "en"}, {"", "de", "de"}, {"", "de-AT,de;q=0.9,en;q=0.5", "de"}, {"", "en-GB,de;q=0.9", "en"}, {"", "fr,de;q=0.5", "de"}, {"", "fr", "en"},
-		{"de", "en", "de"}, {"en", "de", "en"}, {"xx", "de", "de"}, {"", "de;q=banana", "en"}, {"../de", "", "en"},
+		{"", "", "en"},
+		{"", "de", "de"},
+		{"", "de-AT,de;q=0.9,en;q=0.5", "de"},
+		{"", "en-GB,de;q=0.9", "en"},
+		{"", "fr,de;q=0.5", "de"},
+		{"", "fr", "en"},
+		{"de", "en", "de"},
+		{"en", "de", "en"},
+		{"xx", "de", "de"},
+		{"", "de;q=banana", "en"},
+		{"../de", "", "en"},
 	} {
 		if got := Choose(c.chosen, c.accept).Tag; got != c.want {
 			t.Errorf("a reader who chose %q, with a browser that prefers %q, gets %s; want %s", c.chosen, c.accept, got, c.want)
@@ -21,8 +30,10 @@ func TestLanguageOfAReader(t *testing.T) {
 // TestMoneyInEveryLanguage places the currency, and groups the digits, as the language does.
 func TestMoneyInEveryLanguage(t *testing.T) {
 	for _, c := range []struct{ digits, currency, english, german string }{
-		{"2500", "\u20ac", "\u20ac2,500", "2.500\u00a0\u20ac"}, {"-1234567.5", "US$", "-US$1,234,567.50", "-1.234.567,50\u00a0US$"},
-		{"12", "CHF", "CHF\u00a012", "12\u00a0CHF"}, {"0.125", "\u00a3", "\u00a30.125", "0,125\u00a0\u00a3"},
+		{"2500", "\u20ac", "\u20ac2,500", "2.500\u00a0\u20ac"},
+		{"-1234567.5", "US$", "-US$1,234,567.50", "-1.234.567,50\u00a0US$"},
+		{"12", "CHF", "CHF\u00a012", "12\u00a0CHF"},
+		{"0.125", "\u00a3", "\u00a30.125", "0,125\u00a0\u00a3"},
 	} {
 		if got := English.Money(c.digits, c.currency); got != c.english {
 			t.Errorf("%s %s in English is %q; want %q", c.digits, c.currency, got, c.english)

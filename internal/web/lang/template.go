@@ -159,6 +159,7 @@ func pieces(run []token, replace func(string) string) string {
 			} else {
 				loose[i] = true
 			}
+		case words, action, block:
 		}
 	}
 	for _, open := range stack {
@@ -194,6 +195,7 @@ func piece(run []token, replace func(string) string) string {
 			if depth == 0 && hasWords(t.text) {
 				return part(joined(run), replace)
 			}
+		case action, middle, block:
 		}
 	}
 	var out strings.Builder
@@ -230,6 +232,7 @@ func branches(run []token, out *strings.Builder, replace func(string) string) {
 				out.WriteString(t.text)
 				begin = i + 1
 			}
+		case words, action, block:
 		}
 	}
 	out.WriteString(piece(run[begin:], replace))
@@ -246,6 +249,7 @@ func closing(run []token, at int) int {
 			if depth--; depth == 0 {
 				return i
 			}
+		case words, action, middle, block:
 		}
 	}
 	return len(run) - 1

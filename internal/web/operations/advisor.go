@@ -12,6 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // The bounds of what the advisor reads.
@@ -67,7 +68,7 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 	if days := v.URL.Query().Get("days"); days != "" {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 1 || n > advisorMost {
-			return Answer{}, &Refused{http.StatusBadRequest, "days must be a number from 1 to " + strconv.Itoa(advisorMost)}
+			return Answer{}, &Refused{http.StatusBadRequest, v.T("days must be a number from 1 to %s", lang.Number(advisorMost))}
 		}
 		page.Days = n
 	}

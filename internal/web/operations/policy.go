@@ -74,7 +74,7 @@ func (p *Pages) policyTry(v *Visit) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError:
-		page.Problem = no.Message
+		page.Problem = v.T(no.Message)
 		return Answer{Page: "policy", Title: v.T("Policy"), Body: page}, nil
 	case err != nil:
 		return Answer{}, err

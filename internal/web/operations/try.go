@@ -45,7 +45,7 @@ func (p *Pages) tryAsk(v *Visit) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError:
-		page.Problem = no.Message
+		page.Problem = v.T(no.Message)
 	case err != nil:
 		return Answer{}, err
 	default:
