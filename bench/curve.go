@@ -38,6 +38,12 @@ type point struct {
 	fsync50, fsync99 float64 // ms, measured before it
 }
 
+// row is the row of the table.
+func (p point) row(name string) string {
+	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f |",
+		name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99)
+}
+
 // curve is a contestant with its points.
 type curve struct {
 	name     string
@@ -105,6 +111,7 @@ func (f *front) measure(dir string, length time.Duration, progress func(string))
 		}
 		p.fsync50, p.fsync99 = disk["fsync p50 ms"], disk["fsync p99 ms"]
 		c.points = append(c.points, p)
+		progress(p.row(f.name))
 	}
 	return c, nil
 }
@@ -209,7 +216,7 @@ func (c contestant) run(ctx context.Context, dir, binary string, length time.Dur
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
-		p.lines = lines
+		p.lines, p.migrate = lines, true
 	}
 	t, err := newTownOf(ctx, dir, p)
 	if err != nil {
@@ -269,8 +276,7 @@ func curveSection(now time.Time, length time.Duration, curves []curve) string {
 `, facts(now, 1, length), length, closedCallers)
 	for _, c := range curves {
 		for _, p := range c.points {
-			fmt.Fprintf(&s, "| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f |\n",
-				c.name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99)
+			s.WriteString(p.row(c.name) + "\n")
 		}
 	}
 	return s.String() + "\n"
