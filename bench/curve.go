@@ -205,7 +205,7 @@ func database(ctx context.Context) (lines string, ok bool, stop func() error, er
 		return "", false, nil, err
 	}
 	name, err := cluster.Database(ctx)
-	return fmt.Sprintf("store: {postgres: %q}", name), true, cluster.Close, err
+	return fmt.Sprintf("store: {postgres: %q, durability: single}", name), true, cluster.Close, err
 }
 
 func (c contestant) run(ctx context.Context, dir, binary string, length time.Duration, progress func(string)) (found *curve, err error) {
