@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -164,6 +165,7 @@ func (f *front) dialed(connections, n int) ([]*conn, error) {
 // picture. only is a part of the names of the contestants.
 func runCurve(ctx context.Context, dir, binary, only string, length time.Duration, progress func(string)) (section, picture string, err error) {
 	var curves []curve
+	load := loadNow()
 	for _, one := range contestants {
 		if !strings.Contains(one.name, only) {
 			continue
@@ -176,7 +178,17 @@ func runCurve(ctx context.Context, dir, binary, only string, length time.Duratio
 			curves = append(curves, *c)
 		}
 	}
-	return curveSection(time.Now(), length, curves), drawCurves(curves), nil
+	return curveSection(time.Now(), load, length, curves), drawCurves(curves), nil
+}
+
+// loadNow is the load of the machine in the last minute, as far as the system tells it.
+func loadNow() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	return first
 }
 
 // contestant is one line of the curve. lines returns sections of the configuration, and what ends
@@ -259,9 +271,9 @@ const (
 	curvePicture = "../docs/pictures/latency.svg"
 )
 
-func curveSection(now time.Time, length time.Duration, curves []curve) string {
+func curveSection(now time.Time, load string, length time.Duration, curves []curve) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, curveBegins+`%s, by `+"`go run . -curve 5s -write`"+`, %s for each load. The agent, the callers and the contestant share the machine.
+	fmt.Fprintf(&s, curveBegins+`%s, %s, %d CPUs (%s), load %s at the start, %s for each load, by `+"`go run . -curve %[6]s -write`"+`. The agent, the callers and the contestant share the machine.
 
 - Capacity is what %d callers reach that call again at once.
 - At each load, calls begin at random times of a mean rate, whatever the answers take. A latency counts from when the call had to begin, so no wait is left out.
@@ -273,7 +285,7 @@ func curveSection(now time.Time, length time.Duration, curves []curve) string {
 
 | contestant | load %% | offered/s | served/s | refused/s | p50 ms | p99 ms | refusal p99 ms | fsync p50 / p99 ms |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-`, facts(now, 1, length), length, closedCallers)
+`, now.UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), load, length, closedCallers)
 	for _, c := range curves {
 		for _, p := range c.points {
 			s.WriteString(p.row(c.name) + "\n")

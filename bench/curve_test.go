@@ -34,7 +34,7 @@ func TestCurve(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	section, picture := curveSection(time.Unix(0, 0), time.Second, []curve{*c}), drawCurves([]curve{*c})
+	section, picture := curveSection(time.Unix(0, 0), loadNow(), time.Second, []curve{*c}), drawCurves([]curve{*c})
 	if strings.Count(section, "\n| gateway |") != len(shares) {
 		t.Errorf("%s", section)
 	}
