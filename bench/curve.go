@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,12 @@ type point struct {
 	p50, p99         float64 // ms, of the calls that were served, from when they had to begin
 	refusal          float64 // ms, p99 of those that were turned away
 	fsync50, fsync99 float64 // ms, measured before it
+}
+
+// row is the row of the table.
+func (p point) row(name string) string {
+	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f |",
+		name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99)
 }
 
 // curve is a contestant with its points.
@@ -105,6 +112,7 @@ func (f *front) measure(dir string, length time.Duration, progress func(string))
 		}
 		p.fsync50, p.fsync99 = disk["fsync p50 ms"], disk["fsync p99 ms"]
 		c.points = append(c.points, p)
+		progress(p.row(f.name))
 	}
 	return c, nil
 }
@@ -157,6 +165,7 @@ func (f *front) dialed(connections, n int) ([]*conn, error) {
 // picture. only is a part of the names of the contestants.
 func runCurve(ctx context.Context, dir, binary, only string, length time.Duration, progress func(string)) (section, picture string, err error) {
 	var curves []curve
+	load := loadNow()
 	for _, one := range contestants {
 		if !strings.Contains(one.name, only) {
 			continue
@@ -169,7 +178,17 @@ func runCurve(ctx context.Context, dir, binary, only string, length time.Duratio
 			curves = append(curves, *c)
 		}
 	}
-	return curveSection(time.Now(), length, curves), drawCurves(curves), nil
+	return curveSection(time.Now(), load, length, curves), drawCurves(curves), nil
+}
+
+// loadNow is the load of the machine in the last minute, as far as the system tells it.
+func loadNow() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(data), " ")
+	return first
 }
 
 // contestant is one line of the curve. lines returns sections of the configuration, and what ends
@@ -198,7 +217,7 @@ func database(ctx context.Context) (lines string, ok bool, stop func() error, er
 		return "", false, nil, err
 	}
 	name, err := cluster.Database(ctx)
-	return fmt.Sprintf("store: {postgres: %q}", name), true, cluster.Close, err
+	return fmt.Sprintf("store: {postgres: %q, durability: single}", name), true, cluster.Close, err
 }
 
 func (c contestant) run(ctx context.Context, dir, binary string, length time.Duration, progress func(string)) (found *curve, err error) {
@@ -209,7 +228,7 @@ func (c contestant) run(ctx context.Context, dir, binary string, length time.Dur
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
-		p.lines = lines
+		p.lines, p.migrate = lines, true
 	}
 	t, err := newTownOf(ctx, dir, p)
 	if err != nil {
@@ -252,9 +271,9 @@ const (
 	curvePicture = "../docs/pictures/latency.svg"
 )
 
-func curveSection(now time.Time, length time.Duration, curves []curve) string {
+func curveSection(now time.Time, load string, length time.Duration, curves []curve) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, curveBegins+`%s, by `+"`go run . -curve 5s -write`"+`, %s for each load. The agent, the callers and the contestant share the machine.
+	fmt.Fprintf(&s, curveBegins+`%s, %s, %d CPUs (%s), load %s at the start, %s for each load, by `+"`go run . -curve %[6]s -write`"+`. The agent, the callers and the contestant share the machine.
 
 - Capacity is what %d callers reach that call again at once.
 - At each load, calls begin at random times of a mean rate, whatever the answers take. A latency counts from when the call had to begin, so no wait is left out.
@@ -266,11 +285,10 @@ func curveSection(now time.Time, length time.Duration, curves []curve) string {
 
 | contestant | load %% | offered/s | served/s | refused/s | p50 ms | p99 ms | refusal p99 ms | fsync p50 / p99 ms |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-`, facts(now, 1, length), length, closedCallers)
+`, now.UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), load, length, closedCallers)
 	for _, c := range curves {
 		for _, p := range c.points {
-			fmt.Fprintf(&s, "| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f |\n",
-				c.name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99)
+			s.WriteString(p.row(c.name) + "\n")
 		}
 	}
 	return s.String() + "\n"

@@ -90,6 +90,8 @@ loopback, with one host that belongs to a user at both.
 
 - Several nodes on PostgreSQL: scale-out, revocation to 200 gateways, losses when parts are
   killed: [reliability.md](reliability.md).
+- Latency against offered load, from 10 % of the capacity to three times of it:
+  ` + "`" + `cd bench && go run . -curve 5s -write` + "`" + ` writes a section and a picture into this page.
 - A thousand gateways: [scale.md](scale.md).
 - Graphs of 10,000 agents: [graph.md](../how-to/graph.md).
 

@@ -86,6 +86,7 @@ type plan struct {
 	agent    string // further lines of its configuration, with a verb for the address of gRPC
 	evidence string // members of the section evidence
 	lines    string // further sections
+	migrate  bool   // the store has no schema yet
 }
 
 // newTown builds the binary and starts it in front of an agent of that role.
@@ -136,6 +137,13 @@ func (t *town) start(ctx context.Context, p plan) error {
 	} {
 		if err := os.WriteFile(filepath.Join(t.folder, name), []byte(text), 0o600); err != nil {
 			return err
+		}
+	}
+	if p.migrate {
+		migrate := exec.CommandContext(ctx, t.binary, "migrate", "up") //nolint:gosec // the words are ours
+		migrate.Dir, migrate.Env = t.folder, append(os.Environ(), "XDG_DATA_HOME="+t.folder, "XDG_CONFIG_HOME="+t.folder)
+		if text, err := migrate.CombinedOutput(); err != nil {
+			return fmt.Errorf("powerbox migrate up: %w\n%s", err, text)
 		}
 	}
 	t.server, err = t.run(ctx, "powerbox", t.address, t.binary, "serve", "--dev")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -336,7 +335,7 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 // a2aAnswer looks at an answer of A2A in JSON.
 func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	h := r.Header
-	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	kind, _ := kindOf(h.Get("Content-Type"))
 	card := x.asksForCard()
 	if kind == typeEvents {
 		return g.answerStream(r, x, card)

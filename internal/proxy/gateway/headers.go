@@ -106,11 +106,20 @@ func (x *decoded) asksFor(name string) bool {
 
 // typeOf is the type of a body, which is JSON in UTF-8, without parameters.
 func typeOf(h http.Header) string {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	kind, err := kindOf(h.Get("Content-Type"))
 	if err != nil {
 		return typeJSON
 	}
 	return kind
+}
+
+// kindOf is a type without its parameters.
+func kindOf(value string) (string, error) {
+	if value == typeJSON {
+		return value, nil // as nearly all say it
+	}
+	kind, _, err := mime.ParseMediaType(value)
+	return kind, err
 }
 
 // CheckHeader returns why a header that an operator names cannot pass to an agent, nil
@@ -259,6 +268,9 @@ func readable(r *http.Response) (kind string, err error) {
 	types := r.Header["Content-Type"]
 	if len(types) == 0 {
 		return "", nil
+	}
+	if len(types) == 1 && types[0] == typeJSON {
+		return typeJSON, nil // as nearly all say it
 	}
 	kind, params, err := mime.ParseMediaType(types[0])
 	switch charset := strings.ToLower(params["charset"]); {

@@ -16,6 +16,9 @@ func CheckType(b Binding, values []string, empty bool) *Error {
 	if len(values) != 1 {
 		return untyped("the request has %d Content-Type headers; want application/json", len(values))
 	}
+	if values[0] == "application/json" {
+		return nil // as nearly all say it
+	}
 	kind, params, err := mime.ParseMediaType(values[0])
 	charset, named := params["charset"]
 	if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") || named && !strings.EqualFold(charset, "utf-8") {
