@@ -344,7 +344,7 @@ func tryATK14HeadersChooseNoKey(t *testing.T, on wire) {
 		)
 	}
 	for _, id := range []string{`["` + kid + `"]`, `null`, `7`} {
-		w.repel(t, attack{"ATK-14 kid " + id, "malformed", func() answer { return alice.search(signedBy(t, mine, withKid(id), payload)) }})
+		w.repel(t, attack{"ATK-14 kid " + id, "bad_signature", func() answer { return alice.search(signedBy(t, mine, withKid(id), payload)) }})
 	}
 	w.repel(t, attack{"ATK-14 a critical extension", "malformed", func() answer {
 		return alice.search(signedBy(t, w.agentKey("documents"), changed(t, header, `{`, `{"crit":["exp"],`), payload))

@@ -242,10 +242,14 @@ func (c *caller) proof(agent string, body []byte, p proven) http.Header {
 	if p.id == "" {
 		p.id = nonce()
 	}
+	draft := token.Draft02
+	if u, err := token.ParseChain(p.chain); err == nil {
+		draft = u.Draft()
+	}
 	compact, err := token.Proof{
 		ID: p.id, IssuedAt: p.at, TokenID: p.tokenID, TokenHash: signedHash(p.chain[len(p.chain)-1]), Operation: p.operation,
 		Arguments: value(c.w.t, p.arguments), Audience: p.audience, Request: c.w.proofOf(p.url, p.body),
-	}.Sign(p.key, token.Draft02)
+	}.Sign(p.key, draft)
 	if err != nil {
 		c.w.t.Fatal(err)
 	}

@@ -260,3 +260,78 @@ func TestATK55_DeriveHasTheBudgetOfVerification(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStrictDerivesWhatTheTableOfTheDraftAllows: a strict root and a strict child have no
+// constraint type of ours, and the refusal names each one. Nor does a strict child rest on
+// one of its parent's.
+func TestStrictDerivesWhatTheTableOfTheDraftAllows(t *testing.T) {
+	const ours = `{"fetch":{"u":{"constraint_type":"any","constraints":[{"constraint_type":"glob","pattern":"a*"}]}},"read":{"p":{"constraint_type":"path","root":"/d"}},"search":{}}`
+	_, err := root(t, func(r *Root) { r.Tools, r.Strict = tools(t, ours), true })
+	want := `not_expressible: strict: operation "fetch", argument "u" has constraint_type glob, which the draft does not define; ` +
+		`operation "read", argument "p" has constraint_type path, which the draft does not define`
+	if err == nil || err.Error() != want {
+		t.Errorf("a strict root: %v; want %s", err, want)
+	}
+	f := newFamily(t, 0)
+	first, err := root(t, func(r *Root) { r.Holder, r.Tools = f.holders[0].Public(), tools(t, ours) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.tokens = []string{first}
+	parent := f.verify(t)
+	for text, refused := range map[string]bool{
+		`{"search":{}}`: false, `{"search":{"q":{"constraint_type":"path","root":"/d"}}}`: true,
+		`{"read":{"p":{"constraint_type":"path","root":"/d/e"}}}`: true,
+		// Only our own type says that the value is inside.
+		`{"read":{"p":{"constraint_type":"exact","value":"/d/e"}}}`: true,
+	} {
+		n := Narrowing{ID: "next", Now: at, Tools: tools(t, text), Holder: f.holders[0].Public()}
+		if _, err := Derive(parent, f.holders[0], n); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		n.Strict = true
+		if _, err := Derive(parent, f.holders[0], n); (codeOf(err) == CodeNotExpressible) != refused {
+			t.Errorf("%s, strictly: %v; want a refusal: %t", text, err, refused)
+		}
+	}
+}
+
+// TestDerivingKeepsTheDraft: a holder writes tokens and proofs in the draft of its chain.
+func TestDerivingKeepsTheDraft(t *testing.T) {
+	for _, draft := range []Draft{Draft01, Draft02} {
+		f := newFamily(t, 0)
+		first, err := root(t, func(r *Root) { r.Holder, r.Tools, r.Draft = f.holders[0].Public(), tools(t, readAndSearch), draft })
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := quiet(at)
+		o.Draft01 = true
+		v := verified(t, f.anchors, o, first)
+		child, err := Derive(v, f.holders[0], Narrowing{ID: "next", Now: at, Tools: v.Tools(), Holder: f.holders[0].Public()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v = verified(t, f.anchors, o, first, child)
+		if v.Draft() != draft {
+			t.Errorf("draft %s became %s", draft, v.Draft())
+		}
+		op, args := operation(t, "search"), value(t, `{}`)
+		proof, err := v.SignProof(f.holders[0], Proof{ID: "p", IssuedAt: at, Operation: op.String(), Arguments: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := v.CheckProof(proof, Expected{Now: at, Operation: op, Arguments: args})
+		if err != nil || (p.TokenHash != "") != (draft == Draft02) {
+			t.Errorf("draft %s: %+v, %v", draft, p, err)
+		}
+	}
+}
+
+func verified(t *testing.T, anchors KeySet, o Options, chain ...string) Verified {
+	t.Helper()
+	v, err := NewMemo(1<<20).Verify(JoinChain(chain), anchors, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

@@ -1,7 +1,8 @@
 // Package token reads and writes Attenuating Authorization Tokens
-// (draft-niyikiza-oauth-attenuating-agent-tokens-01): a root token that an
-// issuer signs, tokens that holders derive from it offline, and the proof that
-// a holder signs for each call.
+// (draft-niyikiza-oauth-attenuating-agent-tokens-02, and -01 where that is accepted): a
+// root token that an issuer signs, tokens that holders derive from it offline, and the
+// proof that a holder signs for each call. The header of the root fixes the draft
+// ([Draft]).
 //
 // The laws:
 //
@@ -16,6 +17,8 @@
 //   - A signature may be remembered ([Memo]), a verdict never: time and the
 //     revocation of every link are looked at on every call.
 //   - Anything that is absent is refused.
+//   - What is for somebody is for nobody else: a token with an audience, a proof with one,
+//     and a root whose issuer is not that of the keys ([KeySet.Of]).
 //
 // The package takes bytes, keys and times. It opens nothing, reads no clock
 // and knows no network.

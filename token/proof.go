@@ -136,11 +136,11 @@ func (v Verified) CheckProof(compact string, want Expected) (Proof, error) {
 	if v.chain == nil {
 		return Proof{}, refuse(CodeEmptyChain, "there is no chain that the proof could be for")
 	}
-	if compact == "" {
-		return Proof{}, refuse(CodeProofMissing, "there is no proof")
-	}
 	if err := v.chain.checkAudience(want); err != nil {
 		return Proof{}, err
+	}
+	if compact == "" {
+		return Proof{}, refuse(CodeProofMissing, "there is no proof")
 	}
 	j, err := parseJWS(compact, typeProof)
 	if err == nil {
