@@ -422,7 +422,7 @@ func TestTokenExchangeNarrows(t *testing.T) {
 // TestAuthorizationDetailsAskForATask asks for a capability for a task (RFC 9396).
 func TestAuthorizationDetailsAskForATask(t *testing.T) {
 	d := openDoor(t, "")
-	end := time.Now().Add(10 * time.Minute).UTC().Truncate(time.Second).Format(time.RFC3339)
+	end := noon.Add(10 * time.Minute).Format(time.RFC3339)
 	ask := func(details string) string { return d.request("scope", "", "authorization_details", details) }
 	request := ask(`[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["search"],"purpose":"Prepare the budget meeting","expires":"` + end + `"}]`)
 	if page := d.get(d.dev, d.asked(d.dev, request)); !strings.Contains(page.body, "Prepare the budget meeting") {

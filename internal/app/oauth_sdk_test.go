@@ -27,7 +27,7 @@ func TestTheMCPGoClientReachesAToolWithOneApproval(t *testing.T) {
 					if approvals > 2 {
 						return nil, errors.New("the person is asked again and again")
 					}
-					q := url.Values{}
+					var q url.Values
 					if approvals == 1 {
 						q = d.code(d.dev, a.URL, "delete")
 					} else {

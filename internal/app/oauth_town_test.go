@@ -37,6 +37,9 @@ type door struct {
 	dev   *http.Client // the person's browser; it follows no redirect
 }
 
+// noon is when the server's clock stands, unless a test sets it ahead.
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
 const doorConfig = `listen: 127.0.0.1:0
 issuer: {url: %q, directory: state}
 identity: {dev: [{name: dev, token: a-long-random-text}, {name: eve, token: another-long-random-text}]}
@@ -103,9 +106,9 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	i, err := app.Assemble(ctx, app.Assembly{
-		Config: c, Dev: true, Now: func() time.Time { return time.Now().Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(logOf(t), nil)), Notes: io.Discard,
+		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(logOf(t), nil)), Notes: io.Discard,
 	})
 	if err != nil {
 		cancel()

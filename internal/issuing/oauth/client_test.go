@@ -41,7 +41,7 @@ func TestClientMetadataDocuments(t *testing.T) {
 			}
 			return []byte(c.document), nil
 		})
-		got, err := d.client(t.Context(), c.id, time.Now)
+		got, err := d.client(t.Context(), c.id, func() time.Time { return time.Unix(1_800_000_000, 0) })
 		if c.wrong == "" {
 			if err != nil || got.ID != c.id || got.Name != "App" || len(got.Redirects) != 2 || got.Secret != "" {
 				t.Errorf("%s: %+v, %v", name, got, err)

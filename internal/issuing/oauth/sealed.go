@@ -42,7 +42,7 @@ func (s *Server) seal(k kind, b sealed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return string(k) + base64.RawURLEncoding.EncodeToString(s.config.Seal.Seal(nil, nil, plain, []byte("powerbox oauth "+k))), nil
+	return string(k) + base64.RawURLEncoding.EncodeToString(s.config.Seal.Seal(nil, nil, plain, []byte("powerbox oauth "+k))), nil //nolint:gosec // this AEAD makes its own nonces
 }
 
 // unseal reads it again. Anything else is nothing that was sealed here.
@@ -68,11 +68,11 @@ func newSigner(key ed25519.PrivateKey) (*signer, error) {
 		return nil, errors.New("oauth: the key is not an Ed25519 key")
 	}
 	k := jose.JSONWebKey{Key: public, Algorithm: string(jose.EdDSA), Use: "sig"}
-	print, err := k.Thumbprint(crypto.SHA256)
+	thumbprint, err := k.Thumbprint(crypto.SHA256)
 	if err != nil {
 		return nil, err
 	}
-	k.KeyID = base64.RawURLEncoding.EncodeToString(print)
+	k.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	options := (&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", k.KeyID)
 	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, options)
 	return &signer{s, k}, err

@@ -16,7 +16,7 @@ import (
 
 // codeToken is the denial of a call that shows an access token and another capability, or
 // asks for one.
-const codeToken = "token_is_capability"
+const codeToken = "token_is_capability" //nolint:gosec // a code of a denial
 
 // tokenPresented presents the capabilities of the caller's access token, and no others: a
 // client that holds a wider one must not use it with a narrower token.

@@ -28,7 +28,7 @@ import (
 // The paths of the endpoints.
 const (
 	pathAuthorize  = "/oauth/authorize"
-	pathToken      = "/oauth/token"
+	pathToken      = "/oauth/token" //nolint:gosec // a path
 	pathRevoke     = "/oauth/revoke"
 	pathIntrospect = "/oauth/introspect"
 	pathKeys       = "/oauth/jwks"
@@ -221,7 +221,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	case answer.Page != "":
 		http.Redirect(w, r, answer.Page, http.StatusSeeOther)
 	default:
-		http.Redirect(w, r, h.config.Server.Redirected(a, url.Values{"code": {answer.Code}}), http.StatusSeeOther)
+		http.Redirect(w, r, h.config.Server.Redirected(a, url.Values{"code": {answer.Code}}), http.StatusSeeOther) //nolint:gosec // to a URI that the client registered
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (h *Handler) back(w http.ResponseWriter, r *http.Request, a oauth.Authoriza
 	if a.Redirect == "" || !errors.As(err, &e) {
 		return err
 	}
-	http.Redirect(w, r, h.config.Server.Redirected(a, url.Values{"error": {e.Code}, "error_description": {plain(e.Message)}}), http.StatusSeeOther)
+	http.Redirect(w, r, h.config.Server.Redirected(a, url.Values{"error": {e.Code}, "error_description": {plain(e.Message)}}), http.StatusSeeOther) //nolint:gosec // to a URI that the client registered
 	return nil
 }
 
