@@ -61,7 +61,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 		return os.WriteFile(page, []byte(withSoak(string(old), out.String())), 0o644) //nolint:gosec // a page of the documentation
 	}
 	f := newField(now, *dir, *only)
-	f.hostile, f.soak = hostileOf(string(old)), soakOf(string(old))
+	f.console, f.hostile, f.soak = consoleOf(string(old)), hostileOf(string(old)), soakOf(string(old))
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err := f.fill(); err != nil {
 		return err

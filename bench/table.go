@@ -31,6 +31,7 @@ type field struct {
 	allocs  float64  // of one warm authorization
 	only    string   // the part to run alone; "" for all
 	soak    string   // the section about the last soak
+	console string   // the section about the console
 	hostile string   // the section about hostile requests
 	peers   []string // modules with versions that are not this program's
 	// closers end the started processes and servers.
