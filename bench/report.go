@@ -107,14 +107,15 @@ Median over the rounds.
 | --- | --- |
 {{range .Others}}| {{.Name}} | {{.Value}} |
 {{end}}
-{{.Curve}}{{.Hostile}}{{.Soak}}## Peers
+{{.Curve}}{{.Console}}{{.Hostile}}{{.Soak}}## Peers
 
 {{range .Peers}}- {{.}}
 {{end}}`))
 
-// The sections that a soak and bench/hostile write, which stay as they are when the
+// The sections that a soak, bench/hostile and bench/console write, which stay as they are when the
 // table is measured anew.
 const (
+	consoleBegins = "## The console with much data\n\n"
 	hostileBegins = "## Hostile requests\n\n"
 	soakBegins    = "## Soak\n\n"
 	soakEnds      = "## Peers\n"
@@ -128,6 +129,17 @@ func soakOf(page string) string {
 		return ""
 	}
 	return soakBegins + section
+}
+
+// consoleOf returns the section of a page about the console, "" for none. That of hostile
+// requests is behind it.
+func consoleOf(page string) string {
+	_, rest, found := strings.Cut(page, consoleBegins)
+	section, _, ended := strings.Cut(rest, hostileBegins)
+	if !found || !ended {
+		return ""
+	}
+	return consoleBegins + section
 }
 
 // hostileOf returns the section of a page about hostile requests, "" for none. The soak's
@@ -158,7 +170,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	times, others := lines(rounds)
 	return layout.Execute(w, map[string]any{
 		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
-		"Curve": f.curve, "Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
+		"Curve": f.curve, "Console": f.console, "Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
 	})
 }
 

@@ -16,12 +16,15 @@ func TestTheSectionOfTheSoakIsKeptAndReplaced(t *testing.T) {
 	}
 }
 
-// A table that is measured anew keeps the section of bench/hostile.
+// A table that is measured anew keeps the sections of bench/console and bench/hostile.
 func TestHostileSectionIsKept(t *testing.T) {
-	const hostile = hostileBegins + "rows\n\n"
-	page := "# A\n\n" + hostile + soakBegins + "times\n\n" + soakEnds
+	const console, hostile = consoleBegins + "pages\n\n", hostileBegins + "rows\n\n"
+	page := "# A\n\n" + console + hostile + soakBegins + "times\n\n" + soakEnds
 	if got := hostileOf(page); got != hostile {
 		t.Errorf("%q; want %q", got, hostile)
+	}
+	if got := consoleOf(page); got != console {
+		t.Errorf("%q; want %q", got, console)
 	}
 	if got := hostileOf("# A\n\n" + soakBegins + "times\n\n" + soakEnds); got != "" {
 		t.Errorf("%q of a page without the section", got)

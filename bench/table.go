@@ -32,6 +32,7 @@ type field struct {
 	only    string   // the part to run alone; "" for all
 	curve   string   // the section about latencies
 	soak    string   // the section about the last soak
+	console string   // the section about the console
 	hostile string   // the section about hostile requests
 	peers   []string // modules with versions that are not this program's
 	// closers end the started processes and servers.

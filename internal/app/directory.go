@@ -83,7 +83,7 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	case !look.Asked:
 		status.Health.State = "not_asked"
 	case look.Failure != nil:
-		status.Health = api.AgentHealth{State: "unreachable", Since: &look.At, Why: look.Failure.Error()}
+		status.Health = api.AgentHealth{State: "unreachable", Since: &look.Down, Why: look.Failure.Error()}
 	case look.Card != nil:
 		status.Health = api.AgentHealth{State: "answers", Since: &look.At}
 	}

@@ -62,6 +62,24 @@ func (i *Instance) explainStart(err error) error {
 	return err
 }
 
+// witnesses are the witnesses of the log, none where none is configured.
+func (i *Instance) witnesses() (out []api.WitnessStatus) {
+	if i.asker == nil {
+		return nil
+	}
+	for _, s := range i.asker.States() {
+		one := api.WitnessStatus{Name: s.Name, URL: s.URL, Size: s.Size}
+		if !s.At.IsZero() {
+			one.At = &s.At
+		}
+		if s.Failure != nil {
+			one.Why = s.Failure.Error()
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
 // askOn asks the witnesses until ctx ends, and ends everything when they say that the
 // log cannot be continued. The channel that it returns has one value.
 func (i *Instance) askOn(ctx context.Context, stop context.CancelCauseFunc) <-chan error {

@@ -255,7 +255,7 @@ type Dying struct {
 }
 
 // dyingScan is how many capabilities [Issuer.Victims] looks at. It bounds its time and memory.
-const dyingScan = 20_000
+const dyingScan = 5000
 
 // Victims returns the capabilities on record that [Issuer.RevokeAsOperator]
 // would end now, by the same rule that enforces it, and up to limit of them.
@@ -274,7 +274,7 @@ func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (Dying, error
 		if err != nil {
 			return err
 		}
-		q.After, q.Limit = i.config.Now(), dyingScan+1
+		q.After, q.Limit, q.Brief = i.config.Now(), dyingScan+1, true
 		looked := 0
 		for c, err := range rd.Trees(q) {
 			if err != nil {

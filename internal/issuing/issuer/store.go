@@ -200,6 +200,7 @@ type TreeQuery struct {
 	Requesters []string
 	Principals []string
 	Once       bool // those that a person gave for one call
+	Brief      bool // without their authorities, which take most of the time
 	Limit      int  // required
 }
 

@@ -40,7 +40,8 @@ type agent struct {
 	fetched time.Time
 	current *view
 	failed  time.Time
-	failure error // of the last fetch; nil when it went well
+	down    time.Time // when fetches began to fail
+	failure error     // of the last fetch; nil when it went well
 }
 
 const (
@@ -126,6 +127,9 @@ func (a *agent) refresh() (any, error) {
 	defer a.mu.Unlock()
 	now := a.gateway.config.Now()
 	if err != nil {
+		if a.failure == nil {
+			a.down = now
+		}
 		a.failed, a.failure = now, fmt.Errorf("card of agent %q: %w", a.ID, err)
 		return nil, a.failure
 	}
@@ -327,8 +331,9 @@ func (g *Gateway) Card(ctx context.Context, agent string) ([]byte, error) {
 type Look struct {
 	Asked   bool // false for an agent that is asked for no card
 	At      time.Time
-	Failure error  // nil where the agent answered
-	Card    []byte // as the agent has it; nil where none can be used
+	Down    time.Time // of the first look that failed, where the last did
+	Failure error     // nil where the agent answered
+	Card    []byte    // as the agent has it; nil where none can be used
 }
 
 // Look returns the last look at an agent without waiting for another one. Where that is too
@@ -351,7 +356,7 @@ func (g *Gateway) Look(agent string) (Look, error) {
 	defer a.mu.Unlock()
 	l := Look{Asked: a.MCP == nil, At: a.fetched, Failure: a.failure}
 	if a.failure != nil {
-		l.At = a.failed
+		l.At, l.Down = a.failed, a.down
 	}
 	if usable != nil {
 		l.Card = usable.raw

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,6 +66,38 @@ type Asker struct {
 	size  int64   // of the checkpoint that all of them have cosigned
 	whole bool    // whether all of them have
 	began int64   // size of the log that a round is about
+
+	telling sync.Mutex // guards states, also while a round waits for witnesses
+	states  []State
+}
+
+// State is how far a witness is.
+type State struct {
+	Name, URL string
+	Size      int64     // of the log that it cosigned last; 0 for none since the start
+	At        time.Time // when it did, by its own clock
+	Failure   error     // why it did not in the last round, nil where it did
+}
+
+// States returns the state of every witness.
+func (a *Asker) States() []State {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	return slices.Clone(a.states)
+}
+
+// learn keeps what a witness answered about a checkpoint.
+func (a *Asker) learn(i int, signed []byte, size int64, said answer) {
+	a.telling.Lock()
+	defer a.telling.Unlock()
+	s := &a.states[i]
+	if s.Failure = said.err; s.Failure != nil {
+		return
+	}
+	one := evidence.Quorum{Number: 1, Witnesses: []evidence.WitnessKey{a.config.Witnesses[i].Key}}
+	if found, err := one.Check(append(slices.Clip(signed), said.line...)); err == nil && len(found) > 0 {
+		s.Size, s.At = size, found[0].Time
+	}
 }
 
 // NewAsker refuses a quorum that two contradicting checkpoints could both have.
@@ -76,7 +109,11 @@ func NewAsker(c AskerConfig) (*Asker, error) {
 		return nil, fmt.Errorf("witness: a quorum of %d of %d witnesses could cosign two checkpoints that contradict each other; want %d at least",
 			c.Quorum, len(c.Witnesses), len(c.Witnesses)/2+1)
 	}
-	return &Asker{config: c, sizes: make([]int64, len(c.Witnesses))}, nil
+	a := &Asker{config: c, sizes: make([]int64, len(c.Witnesses))}
+	for _, w := range c.Witnesses {
+		a.states = append(a.states, State{Name: w.Key.Name(), URL: w.URL})
+	}
+	return a, nil
 }
 
 func (c AskerConfig) quorum() evidence.Quorum {
@@ -224,6 +261,7 @@ func (a *Asker) round(ctx context.Context) (answers, error) {
 		wg.Go(func() {
 			line, err := a.ask(ctx, i, signed, checkpoint)
 			all[i] = answer{w.Key.Name(), line, err}
+			a.learn(i, signed, checkpoint.Size, all[i])
 		})
 	}
 	wg.Wait()

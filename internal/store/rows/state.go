@@ -26,9 +26,9 @@ func encode(c issuer.Capability) ([]byte, error) {
 }
 
 func decode(data []byte) (issuer.Capability, error) {
-	var b body
-	if err := json.Unmarshal(data, &b); err != nil {
-		return issuer.Capability{}, fmt.Errorf("store: a stored capability is damaged: %w", err)
+	b, err := decodeBody(data)
+	if err != nil {
+		return issuer.Capability{}, err
 	}
 	v, err := powerbox.ParseValue(b.Authority)
 	if err != nil {
@@ -38,6 +38,14 @@ func decode(data []byte) (issuer.Capability, error) {
 		return issuer.Capability{}, fmt.Errorf("store: capability %s is damaged: %w", b.ID, err)
 	}
 	return b.Capability, nil
+}
+
+// decodeBody reads a capability without its authority.
+func decodeBody(data []byte) (b body, err error) {
+	if err = json.Unmarshal(data, &b); err != nil {
+		err = fmt.Errorf("store: a stored capability is damaged: %w", err)
+	}
+	return b, err
 }
 
 // PutCapability implements [issuer.Tx].
@@ -110,7 +118,13 @@ func (r Reader) Trees(q issuer.TreeQuery) iter.Seq2[issuer.Capability, error] {
 		}
 		for data, err := range r.raw(query, args...) {
 			var c issuer.Capability
-			if err == nil {
+			switch {
+			case err != nil:
+			case q.Brief:
+				var b body
+				b, err = decodeBody(data)
+				c = b.Capability
+			default:
 				c, err = decode(data)
 			}
 			if !yield(c, err) || err != nil {

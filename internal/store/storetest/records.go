@@ -169,6 +169,9 @@ func treesOfCapabilities(t *testing.T, place Place) {
 				if err != nil {
 					return err
 				}
+				if c.Authority.Depth() != 2 {
+					t.Errorf("%s: %s has lost its authority", name, c.ID)
+				}
 				got = append(got, c.ID)
 			}
 			return nil

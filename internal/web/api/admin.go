@@ -41,6 +41,8 @@ type Admin struct {
 	Keys      []evidence.Key // that sign records
 	Trust     evidence.Trust // the keys that a verifier should pin
 	Agents    func() []AgentStatus
+	// Witnesses returns the state of the witnesses of the log.
+	Witnesses func() []WitnessStatus
 	// Delegations has the delegation graph.
 	Delegations Delegations
 	// Looked fills in the last look of the gateway at an agent.

@@ -20,6 +20,8 @@ const (
 	advisorDays  = 30
 	advisorMost  = 365
 	advisorLimit = 20_000 // records
+	// advisorPages is in how many pages of the log each question is looked for. Each is a scan.
+	advisorPages = 1
 )
 
 // advisorPage compares granted with used authority, at one agent.
@@ -34,16 +36,18 @@ type advisorPage struct {
 	Narrow string
 }
 
-// counted counts the records that are read, and ends at a limit.
+// counted counts the records that are read, and ends at a limit of records and of pages.
 type counted struct {
-	audit.Source
-	page *advisorPage
+	API
+	until time.Time
+	page  *advisorPage
 }
 
 // Each implements [audit.Source].
 func (c counted) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
 	return func(yield func(evidence.Record, error) bool) {
-		for r, err := range c.Source.Each(ctx, q) {
+		left := advisorPages
+		for r, err := range (near{c.API, c.until, &left, &c.page.Cut}).Each(ctx, q) {
 			if err == nil && c.page.Read >= advisorLimit {
 				c.page.Cut = true
 				return
@@ -79,7 +83,7 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, nil
 	}
 	q := audit.Query{Since: p.config.Now().Add(-time.Duration(page.Days) * 24 * time.Hour)}
-	u, err := audit.UsageOf(v.Context(), counted{v.API, &page}, page.Agent, q)
+	u, err := audit.UsageOf(v.Context(), counted{v.API, p.config.Now(), &page}, page.Agent, q)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff"
@@ -31,6 +32,28 @@ type graphPage struct {
 	Changes []change // by the edge that is thought away
 	Back    string   // the page with the edge
 	Cut     int      // edges that the table does not show
+	Then    then     // up to when records count
+}
+
+// then is the time up to which a graph has what is on record.
+type then struct {
+	Asked       string     // as in the URL, "" for now
+	Until       *time.Time // the end of its step, nil for now
+	First, Last int64      // of the slider, in Unix seconds; 0 where nothing is on record
+	At, Step    int64
+	Behind      bool // the log is still being read
+}
+
+// of fills in the slider.
+func (t *then) of(report api.GraphReport, now time.Time) {
+	t.Until, t.Step, t.Behind = report.Until, report.Step, report.Behind
+	if report.First == nil {
+		return
+	}
+	t.First, t.Last = report.First.Unix(), now.Unix()
+	if t.At = t.Last; t.Until != nil {
+		t.At = min(t.Last, t.Until.Unix()-1)
+	}
 }
 
 // choice is one of the numbers of hops.
@@ -57,35 +80,58 @@ const (
 
 func (p *Pages) graph(v *Visit) (Answer, error) {
 	asked := v.URL.Query()
-	page := graphPage{Agent: asked.Get("agent"), Without: asked.Get("without")}
+	page := graphPage{Agent: asked.Get("agent"), Without: asked.Get("without"), Then: then{Asked: strings.TrimSpace(asked.Get("until"))}}
 	page.Hops, _ = strconv.Atoi(asked.Get("hops"))
 	page.Hops = min(max(page.Hops, 0), 9)
 	var report api.GraphReport
-	if err := v.API.Get(v.Context(), graphPath(page.Agent, page.Without), &report); err != nil {
+	path, err := page.path()
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := v.API.Get(v.Context(), path, &report); err != nil {
 		return Answer{}, err
 	}
 	if page.Without != "" {
 		page.From, page.To, _ = strings.Cut(page.Without, ",")
 		page.Back = page.link(page.Hops, "")
 		var before api.GraphReport
-		if err := v.API.Get(v.Context(), graphPath("", ""), &before); err != nil {
+		with := graphPage{Then: page.Then}
+		if path, err = with.path(); err != nil {
+			return Answer{}, err
+		}
+		if err := v.API.Get(v.Context(), path, &before); err != nil {
 			return Answer{}, err
 		}
 		page.Changes = changes(before, report)
 	}
 	page.fill(v.Language, report)
-	return Answer{Page: "graph", Title: v.T("Graph"), Body: page}, nil
+	page.Then.of(report, p.config.Now())
+	return Answer{Page: "graph", Title: v.T("Graph"), Body: page, Script: "graph.js"}, nil
 }
 
-func graphPath(agent, without string) string {
+// path is where the interface has the graph of the page.
+func (page *graphPage) path() (string, error) {
 	query := url.Values{}
-	if agent != "" {
-		query.Set("agent", agent)
+	if page.Agent != "" {
+		query.Set("agent", page.Agent)
 	}
-	if without != "" {
-		query.Set("without", without)
+	if page.Without != "" {
+		query.Set("without", page.Without)
 	}
-	return "/v1/graph?" + query.Encode()
+	if page.Then.Asked != "" {
+		at, err := momentOf(page.Then.Asked)
+		if err != nil {
+			return "", err
+		}
+		query.Set("until", at.UTC().Format(time.RFC3339))
+	}
+	return "/v1/graph?" + query.Encode(), nil
+}
+
+// Now leads to this page as of now.
+func (page graphPage) Now() string {
+	page.Then = then{}
+	return page.link(page.Hops, page.Without)
 }
 
 // link leads to this page with another number of hops, or without another edge.
@@ -99,6 +145,9 @@ func (page *graphPage) link(hops int, without string) string {
 	}
 	if without != "" {
 		query.Set("without", without)
+	}
+	if page.Then.Asked != "" {
+		query.Set("until", page.Then.Asked)
 	}
 	return "/admin/graph?" + query.Encode()
 }
@@ -241,7 +290,7 @@ func (page *graphPage) draw(l *lang.Language, reach []gate.Reached) {
 		pic.Lines = append(pic.Lines, line{handoff.Curve(x[a], y[a], x[b], y[b]), e.State, e.From + " \u2192 " + e.To + ": " + e.says(l)})
 	}
 	for i, id := range ids {
-		link := graphPage{Agent: id, Without: page.Without}
+		link := graphPage{Agent: id, Without: page.Without, Then: page.Then}
 		pic.Boxes = append(pic.Boxes, box{
 			X: x[i], Y: y[i], Width: handoff.BoxWidth, Height: handoff.BoxHeight, TextX: x[i] + 8, TextY: y[i] + 18,
 			ID: id, Text: cut(id), Class: looks[id][0], Title: strings.TrimSuffix(id+": "+looks[id][1], ": "), Link: link.link(page.Hops, page.Without),
@@ -267,6 +316,9 @@ func (e edgeRow) says(l *lang.Language) string {
 	}
 	if e.Allowed > 0 || e.Denied > 0 {
 		parts = append(parts, l.T("%s allowed, %s denied", lang.Number(e.Allowed), lang.Number(e.Denied)))
+	}
+	if e.Given > 0 {
+		parts = append(parts, l.N(e.Given, "given a capability %s time", "given a capability %s times"))
 	}
 	if len(e.Missing) > 0 {
 		parts = append(parts, l.T("no scope allows %s", strings.Join(e.Missing, ", ")))

@@ -23,6 +23,9 @@ type homePage struct {
 	Frozen   []api.FreezeStatus
 	Agents   []homeAgent
 	Gateways []homeGateway
+	Down     []api.AgentStatus // agents that do not answer
+	Witness  []homeWitness
+	More     int    // agents that are not shown
 	Steps    []step // of the first run that are left
 	Done     int    // steps that are done
 }
@@ -32,6 +35,30 @@ type homeAgent struct {
 	api.AgentStatus
 	Allowed, Denied int
 	Last            string // how long ago, "" for never in this hour
+}
+
+// homeWitness is a witness with its last cosignature in words.
+type homeWitness struct {
+	api.WitnessStatus
+	Says string // how old its last cosignature is, and what that covers
+	Late bool   // it needs a look
+}
+
+// homeAgents is how many agents the page shows.
+const homeAgents = 50
+
+// witnessed words how far a witness is behind the head of the log.
+func witnessed(l *lang.Language, w api.WitnessStatus, size int64, now time.Time) homeWitness {
+	out := homeWitness{WitnessStatus: w, Late: w.Why != "" || w.At == nil}
+	switch {
+	case w.At == nil:
+		out.Says = l.T("has cosigned nothing since the server started")
+	case w.Size >= size:
+		out.Says = l.T("cosigned everything, %s ago", ago(l, now.Sub(*w.At)))
+	default:
+		out.Says = l.T("cosigned %s ago, without the last %s", ago(l, now.Sub(*w.At)), l.N(int(size-w.Size), "%s record", "%s records"))
+	}
+	return out
 }
 
 // homeGateway is a remote gateway that needs a look.
@@ -53,7 +80,8 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 	page := homePage{Waiting: v.Waiting}
 	var agents []api.AgentStatus
 	var gateways []api.GatewayStatus
-	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways} {
+	var witnesses []api.WitnessStatus
+	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways, "/v1/evidence/witnesses": &witnesses} {
 		if err := v.API.Get(ctx, path, into); err != nil {
 			return Answer{}, err
 		}
@@ -73,10 +101,18 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 			one.Allowed, one.Denied, one.Last = n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))
 		}
 		page.Agents = append(page.Agents, one)
+		if a.Health.State == "unreachable" {
+			page.Down = append(page.Down, a)
+		}
 	}
 	slices.SortStableFunc(page.Agents, func(a, b homeAgent) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
 	})
+	page.More = max(0, len(page.Agents)-homeAgents)
+	page.Agents = page.Agents[:len(page.Agents)-page.More]
+	for _, w := range witnesses {
+		page.Witness = append(page.Witness, witnessed(v.Language, w, page.Activity.Head.Size, now))
+	}
 	for _, g := range gateways {
 		if says := attention(v.Language, g, now); says != "" {
 			page.Gateways = append(page.Gateways, homeGateway{g.ID, g.Agent, says})

@@ -28,7 +28,7 @@ const (
 	// tracedAround is how long before and after a record its trace is looked for, tracedPages
 	// in how many pages of records at the most: each is a scan of the log.
 	tracedAround = 24 * time.Hour
-	tracedPages  = 5
+	tracedPages  = 3
 	// shownHops bounds the calls of a trace that a page shows.
 	shownHops = 60
 	// deepest is the deepest place that is indented on its own.
