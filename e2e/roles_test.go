@@ -29,7 +29,8 @@ import (
 type directoryOf struct{ *storage.Storage }
 
 func (directoryOf) SetUserinfoFromRequest(_ context.Context, to *oidc.UserInfo, token op.IDTokenRequest, _ []string) error {
-	if token.GetSubject() == "id1" {
+	to.Subject = token.GetSubject()
+	if to.Subject == "id1" {
 		to.AppendClaims("groups", []string{"staff", "admins"})
 	}
 	return nil
