@@ -242,16 +242,13 @@ operators:
 	part.wants(0, "documents", "freeze", "agent:documents", "--reason", "odd")
 	part.wants(1, "there is no such agent or capability of yours", "freeze", "agent:mail", "--reason", "odd")
 	part.wants(3, "this needs the permission administer", "config", "reload")
-	part.wants(3, "at every agent, and not at some", "revoked", "x")
+	part.wants(3, "at every agent, and not at some", "person", "list")
 	if says := part.wants(0, "", "evidence", "list", "--output", "json"); strings.Contains(says, "mail") || !strings.Contains(says, `"requester":"user:test-user2"`) {
 		t.Errorf("an operator of documents reads %s", says)
 	}
 
-	part.wants(0, "logged out", "logout")
-	part.wants(1, "run powerbox login --server", "whoami")
-	if _, err := os.Stat(filepath.Join(part.home, ".config", "powerbox", "sessions")); err != nil {
-		t.Error(err)
-	}
+	root.wants(0, "logged out", "logout")
+	root.wants(1, "run powerbox login --server", "whoami")
 }
 
 // refreshes has the session end, uses it, and then keeps it from being refreshed.
