@@ -41,7 +41,7 @@ func TestRightsAreThoseOfTheRolesAlone(t *testing.T) {
 		here, there, server people.Permission
 		agents              []string
 	}{
-		"nobody":               {"", nil, 0, 0, 0, nil},
+		"no person":            {"", nil, 0, 0, 0, nil},
 		"without a role":       {"user:anna", []string{"guests"}, 0, 0, 0, nil},
 		"by group":             {"user:anna", []string{"staff"}, people.See | people.Evidence, people.See | people.Evidence, people.See | people.Evidence, nil},
 		"by name, at one":      {"user:bob", nil, people.PermissionOf("operator"), 0, 0, []string{"documents"}},
