@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -221,7 +222,7 @@ func (s oneRecord) Record(string) (evidence.Sealed, error)                      
 // of no agent.
 func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	log := &logOf{}
-	log.add(t, evidence.Genesis(evidence.ChainID{1}), evidence.Record{Decision: evidence.Allow, AgentID: "mail"})
+	log.add(t, evidence.Genesis(evidence.ChainID{1}), evidence.Record{Decision: evidence.Allow, AgentID: "mail", Time: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)})
 	a := &Admin{Log: slog.New(slog.DiscardHandler), Store: oneRecord{record: (*log)[0]}}
 	for agent, want := range map[string]int{"mail": http.StatusOK, "documents": http.StatusNotFound, "": http.StatusNotFound} {
 		rights := people.RightsOf([]people.Given{{Role: "auditor", Who: []string{"user:x"}, Agents: []string{agent}}}, "user:x", nil)
