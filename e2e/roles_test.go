@@ -29,7 +29,8 @@ import (
 type directoryOf struct{ *storage.Storage }
 
 func (directoryOf) SetUserinfoFromRequest(_ context.Context, to *oidc.UserInfo, token op.IDTokenRequest, _ []string) error {
-	if token.GetSubject() == "id1" {
+	to.Subject = token.GetSubject()
+	if to.Subject == "id1" {
 		to.AppendClaims("groups", []string{"staff", "admins"})
 	}
 	return nil
@@ -57,14 +58,14 @@ func operatorsProvider(t *testing.T) string {
 	return server.URL
 }
 
-// terminal is one person's shell, with a folder of configuration.
-type terminal struct {
+// operatorShell is one person's shell, with a folder of configuration.
+type operatorShell struct {
 	t            *testing.T
 	home, server string
 	env          []string
 }
 
-func (s *terminal) command(args ...string) *exec.Cmd {
+func (s *operatorShell) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(s.t.Context(), binary, append(args, "--server", s.server)...)
 	cmd.Dir = s.t.TempDir() // no configuration of a server is here
 	cmd.Env = append([]string{"HOME=" + s.home, "PATH=" + os.Getenv("PATH")}, s.env...)
@@ -72,7 +73,7 @@ func (s *terminal) command(args ...string) *exec.Cmd {
 }
 
 // run runs a command, and returns its exit code and what it said.
-func (s *terminal) run(args ...string) (code int, says string) {
+func (s *operatorShell) run(args ...string) (code int, says string) {
 	s.t.Helper()
 	cmd := s.command(args...)
 	out, err := cmd.CombinedOutput()
@@ -83,7 +84,7 @@ func (s *terminal) run(args ...string) (code int, says string) {
 }
 
 // wants runs a command that must end with a code and say something.
-func (s *terminal) wants(code int, say string, args ...string) string {
+func (s *operatorShell) wants(code int, say string, args ...string) string {
 	s.t.Helper()
 	got, says := s.run(args...)
 	if got != code || !strings.Contains(says, say) {
@@ -98,7 +99,7 @@ var (
 )
 
 // login begins powerbox login, and has a person answer what it prints.
-func (s *terminal) login(printed *regexp.Regexp, person func(c *http.Client, found []string), args ...string) string {
+func (s *operatorShell) login(printed *regexp.Regexp, person func(c *http.Client, found []string), args ...string) string {
 	s.t.Helper()
 	cmd := s.command(append([]string{"login", "--no-browser"}, args...)...)
 	said, talk := &lockedBuffer{}, &bytes.Buffer{}
@@ -118,7 +119,7 @@ func (s *terminal) login(printed *regexp.Regexp, person func(c *http.Client, fou
 	return talk.String()
 }
 
-func (s *terminal) visit(c *http.Client, at string, form url.Values) (*http.Response, string) {
+func (s *operatorShell) visit(c *http.Client, at string, form url.Values) (*http.Response, string) {
 	s.t.Helper()
 	method, body := http.MethodGet, io.Reader(http.NoBody)
 	if form != nil {
@@ -144,7 +145,7 @@ func (s *terminal) visit(c *http.Client, at string, form url.Values) (*http.Resp
 }
 
 // byPassword logs in on the provider's page; the browser ends at the loopback address.
-func (s *terminal) byPassword(c *http.Client, found []string) {
+func (s *operatorShell) byPassword(c *http.Client, found []string) {
 	s.t.Helper()
 	page, _ := s.visit(c, found[1], nil)
 	q, err := url.Parse(found[1])
@@ -166,7 +167,7 @@ func (s *terminal) byPassword(c *http.Client, found []string) {
 }
 
 // byUserCode enters a code on the provider's page, as its second user.
-func (s *terminal) byUserCode(c *http.Client, found []string) {
+func (s *operatorShell) byUserCode(c *http.Client, found []string) {
 	s.t.Helper()
 	s.visit(c, found[1]+"/login", url.Values{"user_code": {found[2]}, "username": {"test-user2"}, "password": {"verysecure"}})
 	if end, text := s.visit(c, found[1]+"/confirm?action=allowed", nil); !strings.Contains(text, "allowed") {
@@ -175,7 +176,7 @@ func (s *terminal) byUserCode(c *http.Client, found []string) {
 }
 
 // session is the file of the session, and what is in it.
-func (s *terminal) session() (file string, kept map[string]any) {
+func (s *operatorShell) session() (file string, kept map[string]any) {
 	s.t.Helper()
 	file = filepath.Join(s.home, ".config", "powerbox", "sessions", strings.NewReplacer("/", "_", ":", "_").Replace(strings.Replace(s.server, "://", "_", 1))+".json")
 	data, err := os.ReadFile(file)
@@ -215,10 +216,10 @@ operators:
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared := &terminal{t, t.TempDir(), b.url, []string{"POWERBOX_OPERATOR_TOKEN=" + strings.TrimSpace(string(token))}}
+	shared := &operatorShell{t, t.TempDir(), b.url, []string{"POWERBOX_OPERATOR_TOKEN=" + strings.TrimSpace(string(token))}}
 	shared.wants(1, "the shared operator token is switched off here", "mode", "mail")
 
-	root := &terminal{t: t, home: t.TempDir(), server: b.url}
+	root := &operatorShell{t: t, home: t.TempDir(), server: b.url}
 	root.wants(1, "run powerbox login --server "+b.url, "freeze", "agent:mail", "--reason", "odd")
 	if says := root.login(loginURL, root.byPassword); !strings.Contains(says, "user:id1") || !strings.Contains(says, "administrator") {
 		t.Errorf("powerbox login says %s", says)
@@ -234,27 +235,24 @@ operators:
 	}
 	root.refreshes()
 
-	part := &terminal{t: t, home: t.TempDir(), server: b.url}
+	part := &operatorShell{t: t, home: t.TempDir(), server: b.url}
 	if says := part.login(loginCode, part.byUserCode, "--device"); !strings.Contains(says, "at documents: see, evidence, contents, stop, steer") {
 		t.Errorf("powerbox login --device says %s", says)
 	}
 	part.wants(0, "documents", "freeze", "agent:documents", "--reason", "odd")
 	part.wants(1, "there is no such agent or capability of yours", "freeze", "agent:mail", "--reason", "odd")
 	part.wants(3, "this needs the permission administer", "config", "reload")
-	part.wants(3, "at every agent, and not at some", "revoked", "x")
+	part.wants(3, "at every agent, and not at some", "person", "list")
 	if says := part.wants(0, "", "evidence", "list", "--output", "json"); strings.Contains(says, "mail") || !strings.Contains(says, `"requester":"user:test-user2"`) {
 		t.Errorf("an operator of documents reads %s", says)
 	}
 
-	part.wants(0, "logged out", "logout")
-	part.wants(1, "run powerbox login --server", "whoami")
-	if _, err := os.Stat(filepath.Join(part.home, ".config", "powerbox", "sessions")); err != nil {
-		t.Error(err)
-	}
+	root.wants(0, "logged out", "logout")
+	root.wants(1, "run powerbox login --server", "whoami")
 }
 
 // refreshes has the session end, uses it, and then keeps it from being refreshed.
-func (s *terminal) refreshes() {
+func (s *operatorShell) refreshes() {
 	s.t.Helper()
 	put := func(change func(map[string]any)) {
 		s.t.Helper()

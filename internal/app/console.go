@@ -63,7 +63,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 			Client: &http.Client{Transport: outbound.New(outbound.Configured()).Transport(), Timeout: backendTime}, MaxAge: conf.Fresh, Principal: i.principal(l.ClientID, a),
 		}
 	}
-	if i.loginByPasskey(a.Dev) && i.expectsPeople(agent) {
+	if i.loginByPasskey(a.Dev) && i.expectsPeople(agent, a.Dev) {
 		if err := i.firstPasskey(ctx, p, a.Dev, &c); err != nil {
 			return err
 		}
@@ -80,8 +80,8 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 
 // expectsPeople reports whether the configuration has anything for people to do. Otherwise
 // no URL is printed by which a reader of the server's output would become one.
-func (i *Instance) expectsPeople(agent config.Agent) bool {
-	return i.desk != nil || len(agent.AgentAuth.Capabilities) > 0 || len(i.Config.Approvals.Operators)+len(i.Config.Operators.Roles) > 0
+func (i *Instance) expectsPeople(agent config.Agent, dev bool) bool {
+	return i.desk != nil || len(agent.AgentAuth.Capabilities) > 0 || len(i.Config.Approvals.Operators) > 0 || i.namesAdministrator(dev)
 }
 
 // firstPasskey makes the URL at which the first administrator registers a

@@ -69,6 +69,12 @@ func (i *Instance) administrator(dev bool) func(principal string, groups []strin
 	}
 }
 
+// namesAdministrator reports whether operators.roles, or what stands for it, can be of the
+// person who registers the first passkey.
+func (i *Instance) namesAdministrator(dev bool) bool {
+	return len(i.Config.Operators.Roles) > 0 && slices.ContainsFunc(i.given(dev), func(g people.Given) bool { return administers(g) && len(g.Who) > 0 })
+}
+
 // first is the principal of the first administrator: the one whose passkey the printed URL
 // registers.
 func (i *Instance) first(dev bool) string {

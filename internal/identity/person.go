@@ -50,7 +50,7 @@ func (a *Authenticator) Operator(r *http.Request, now time.Time) (Caller, error)
 	}
 	client := a.people.OperatorsClient
 	if client == "" {
-		return Caller{}, refuse(CodePerson, "nobody can log in here with powerbox login: operators.login.client_id is not set")
+		return Caller{}, refuse(CodePerson, "powerbox login is not set up here: operators.login.client_id is missing")
 	}
 	u, p, err := a.personsToken(raw)
 	switch {

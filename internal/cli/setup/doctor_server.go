@@ -167,6 +167,9 @@ func (d *doctor) itself(ctx context.Context, base string) {
 // operated holds the agents that the server has against those configured.
 func (d *doctor) operated(ctx context.Context, base string) {
 	token, err := cli.OperatorToken(d.config)
+	if !d.config.Operators.Token { // switched off; the doctor has no session of a person
+		return
+	}
 	if err != nil || cli.SafeForToken(base) != nil {
 		return
 	}

@@ -61,7 +61,7 @@ func (d *Desk) route(agent string, matters []issuer.Matter) ([]Need, time.Durati
 }
 
 // needOf is whom a rule asks about an agent. Where no person has the role approver there,
-// and nobody else is named, the question cannot be answered, so that it is refused.
+// and the rule names no other person, the question cannot be answered, so that it is refused.
 func (d *Desk) needOf(r Rule, agent string) Need {
 	n := r.Need
 	if r.Approvers && d.config.Approvers != nil {

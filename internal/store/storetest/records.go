@@ -86,6 +86,10 @@ func recordsInPages(t *testing.T, place Place) {
 		"looking at ten":                              {issuer.RecordQuery{Scan: 10}, all, 5},
 		"rare, looking at ten":                        {issuer.RecordQuery{Agent: "mail", Scan: 10}, rare, 5},
 		"rare, one, looking at ten":                   {issuer.RecordQuery{Agent: "mail", Limit: 1, Scan: 10}, rare, 6},
+		"of some agents, looking at ten":              {issuer.RecordQuery{Agents: []string{"mail", "calendar"}, Scan: 10}, rare, 5},
+		"of all agents":                               {issuer.RecordQuery{Agents: []string{"mail", "documents"}}, all, 1},
+		"of no agent":                                 {issuer.RecordQuery{Agents: []string{}}, nil, 1},
+		"of one that is not among some":               {issuer.RecordQuery{Agent: "mail", Agents: []string{"documents"}}, nil, 1},
 		"none, looking at ten":                        {issuer.RecordQuery{Agent: "nobody", Scan: 10}, nil, 5},
 		"what others are older than is not looked at": {issuer.RecordQuery{Agent: "nobody", Scan: 10, Since: noon.Add(45*time.Second + time.Minute)}, nil, 1},
 	} {
@@ -285,6 +289,8 @@ func livePages(t *testing.T, place Place) {
 		"of a name":        {issuer.LiveQuery{Requester: "at mail"}, []string{"cap_1"}},
 		"below one":        {issuer.LiveQuery{Below: "cap_0"}, []string{"cap_2"}},
 		"below a leaf":     {issuer.LiveQuery{Below: "cap_2"}, nil},
+		"of some agents":   {issuer.LiveQuery{Agents: []string{"mail", "calendar"}}, []string{"cap_1"}},
+		"of no agent":      {issuer.LiveQuery{Agents: []string{}}, nil},
 		"nothing":          {issuer.LiveQuery{Agent: "calendar"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 10} {

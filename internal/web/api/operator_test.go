@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,7 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 )
@@ -200,6 +204,38 @@ func TestTheSummaryIsOfOnesOwnAgents(t *testing.T) {
 		if sum.minute.Allowed != c.allowed || sum.minute.Denied != c.allowed || sum.reasons["scope"] != c.allowed || len(sum.took) != len(strings.Fields(c.sees)) ||
 			strings.Contains(text, "caller-of-mail") != strings.Contains(c.sees, "mail") {
 			t.Errorf("a reader of %q gets %s", c.sees, text)
+		}
+	}
+}
+
+// oneRecord is a store of one record.
+type oneRecord struct {
+	issuer.Store
+	issuer.Reader
+	record evidence.Sealed
+}
+
+func (s oneRecord) View(_ context.Context, read func(issuer.Reader) error) error { return read(s) }
+func (s oneRecord) Record(string) (evidence.Sealed, error)                       { return s.record, nil }
+
+// TestRecordsOfOthersAreUnknown reads a record about mail as people of mail, of documents, and
+// of no agent.
+func TestRecordsOfOthersAreUnknown(t *testing.T) {
+	log := &logOf{}
+	log.add(t, evidence.Genesis(evidence.ChainID{1}), evidence.Record{Decision: evidence.Allow, AgentID: "mail", Time: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)})
+	a := &Admin{Log: slog.New(slog.DiscardHandler), Store: oneRecord{record: (*log)[0]}}
+	for agent, want := range map[string]int{"mail": http.StatusOK, "documents": http.StatusNotFound, "": http.StatusNotFound} {
+		rights := people.RightsOf([]people.Given{{Role: "auditor", Who: []string{"user:x"}, Agents: []string{agent}}}, "user:x", nil)
+		h := a.As("user:x", rights)
+		for _, path := range []string{"/v1/records/r0", "/v1/records/r0/body", "/v1/evidence/proof/r0"} {
+			if want == http.StatusOK && path != "/v1/records/r0" {
+				continue
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+			if w.Code != want {
+				t.Errorf("%s, about mail, by an auditor of %q: HTTP %d %s; want %d", path, agent, w.Code, w.Body, want)
+			}
 		}
 	}
 }
