@@ -91,6 +91,8 @@ func (a *Admin) capabilityRoutes() []route {
 		{pattern: "GET /v1/capabilities", says: "Return one page of the capabilities in force, the newest first; with a holder alone, all that it can use and that it passed on. Powerbox-Next has the id that the next page begins before.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}, {"agent", "id of the agent that it is for"}, {"principal", "person for whom it acts"}, {"root", "id of the capability that it descends from"}, {"before", "id of a capability: those that are older"}, {"limit", "how many, at most"}}, out: []CapabilityStatus{}, serve: a.capabilities},
 		{pattern: "GET /v1/capabilities/{id}", says: "Return one capability, without its token.", out: CapabilityStatus{}, serve: serve(a, a.capability)},
 		{pattern: "POST /v1/capabilities/{id}/status", says: "Give a capability a place in the status list.", serve: serve(a, a.statusPlace)},
+		{pattern: "POST /v1/capabilities/{id}/narrow", says: "End a capability, and put one with some of its operations in its place, for the same holder; with dry_run only say what that would be.", in: replacing{}, out: Narrowed{}, serve: serve(a, a.narrow)},
+		{pattern: "POST /v1/capabilities/{id}/keep", says: "Have on record that an operator looked at a capability, and keeps it.", in: keeping{}, out: CapabilityStatus{}, serve: serve(a, a.keep)},
 		{pattern: "POST /v1/grants", says: "Give the caller of a denied call its operation, with exactly its arguments, once and for an hour unless told otherwise; with dry_run only say what would be given.", in: Giving{}, out: Grant{}, serve: serve(a, a.give)},
 		{pattern: "GET /v1/graph", says: "Show which agents may hand what to whom, and what was tried.", query: []parameter{{"agent", "id of the agent whose reach is wanted"}, {"without", "FROM,TO: the graph without one edge"}}, serve: serve(a, a.graph)},
 		{pattern: "POST /v1/can", says: "Tell whether the scope of a caller allows an operation.", in: canRequest{}, out: canAnswer{}, serve: serve(a, a.can)},
@@ -153,6 +155,13 @@ type (
 	personChange struct {
 		Principal string `json:"principal"`
 		Reason    string `json:"reason"`
+	}
+	replacing struct {
+		Operations []string `json:"operations"` // of the grant, that stay
+		DryRun     bool     `json:"dry_run,omitempty"`
+	}
+	keeping struct {
+		Reason string `json:"reason"`
 	}
 	extension struct {
 		Until  time.Time `json:"until"`

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke},
 		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Effect: TakesAway},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked},
-	}, append(p.evidenceRoutes(), p.giveRoutes()...)...)
+	}, slices.Concat(p.evidenceRoutes(), p.giveRoutes(), p.narrowRoutes())...)
 }
 
 // Visit begins a visit.
