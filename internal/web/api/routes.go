@@ -121,6 +121,7 @@ func (a *Admin) recordRoutes() []route {
 func (a *Admin) policyRoutes() []route {
 	return []route{
 		{pattern: "GET /v1/policies", says: "Return the policies in force.", out: PoliciesInForce{}, serve: serve(a, a.policies)},
+		{pattern: "GET /v1/policies/tests", says: "Run the tests beside the policies on the policies in force.", out: PolicyTests{}, serve: serve(a, a.policyTests)},
 		{pattern: "POST /v1/policies/replay", says: "Decide recorded decisions again under other policies.", in: Replay{}, out: ReplayAnswer{}, serve: serve(a, a.replay)},
 	}
 }
