@@ -123,7 +123,12 @@ func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
 	}
 	w.do(chromedp.Click(chromedp.CSS("input[name=grant]")))
 	w.press(`#answer a[href^="/login?next="]`, `a[href^="/login/provider"]`)
-	w.press(`a[href^="/login/provider"]`, "#answer")
+	w.do(
+		chromedp.Click(chromedp.CSS(`a[href^="/login/provider"]`)), chromedp.WaitVisible(chromedp.CSS("input[name=username]")),
+		chromedp.SendKeys(chromedp.CSS("input[name=username]"), "test-user@127.0.0.1"), chromedp.SendKeys(chromedp.CSS("input[name=password]"), "verysecure"),
+		chromedp.Click(chromedp.CSS("[type=submit]")), chromedp.WaitVisible(chromedp.CSS("#answer")),
+	)
+	w.settled()
 	if kept := w.js(`document.querySelector("input[name=grant]").checked`); kept != "true" {
 		t.Errorf("after another login the choice is %s; want it kept", kept)
 	}
