@@ -11,6 +11,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// policyTable has a test that holds, one that fails, and one that cannot be asked.
+const policyTable = `tests:
+  - {name: strangers search, user: "user:eve", operation: documents/documents:read/search, expect: deny}
+  - {name: alice searches, user: "user:alice", operation: documents/documents:read/search, expect: allow}
+  - {name: a typing error, user: "user:eve", operation: documents/documents:read/serch, expect: deny}
+`
+
 // directory is a town whose carol looks after it and whose dora does not, with two
 // callers that the operator knows and an agent that streams without saying so.
 func directory(t *testing.T) *town {
@@ -22,6 +29,7 @@ func directory(t *testing.T) *town {
 	agent.says("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"statusUpdate\":{\"taskId\":\"t1\",\"contextId\":\"c1\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n")
 	w := start(t, options{
 		policies: asking, dev: reviewers, mode: "prefer", upstream: agent.url, host: "localhost",
+		files: map[string]string{"asking_test.yaml": policyTable},
 		callers: "  callers:\n    - {agent: desk, client: desk}\n    - {agent: clerk, client: clerk}\n",
 		extra: `approvals: {operators: ["user:carol"]}
 scopes:

@@ -121,6 +121,17 @@ func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
 	if refused != "403" {
 		t.Errorf("AAP-A6 approved with a login that is not fresh: HTTP %s; want 403", refused)
 	}
+	w.do(chromedp.Click(chromedp.CSS("input[name=grant]")))
+	w.press(`#answer a[href^="/login?next="]`, `a[href^="/login/provider"]`)
+	w.do(
+		chromedp.Click(chromedp.CSS(`a[href^="/login/provider"]`)), chromedp.WaitVisible(chromedp.CSS("input[name=username]")),
+		chromedp.SendKeys(chromedp.CSS("input[name=username]"), "test-user@127.0.0.1"), chromedp.SendKeys(chromedp.CSS("input[name=password]"), "verysecure"),
+		chromedp.Click(chromedp.CSS("[type=submit]")), chromedp.WaitVisible(chromedp.CSS("#answer")),
+	)
+	w.settled()
+	if kept := w.js(`document.querySelector("input[name=grant]").checked`); kept != "true" {
+		t.Errorf("after another login the choice is %s; want it kept", kept)
+	}
 	w.press("button.deny", "#did-title")
 	if status, answer := b.call(http.MethodGet, "/agent/status?agent_id="+agent.id, host.token(nil), nil); status != http.StatusOK || answer["status"] != "rejected" {
 		t.Errorf("AAP-A5 the agent asks how it stands: HTTP %d %v; want 200 and rejected", status, answer)

@@ -74,7 +74,11 @@ func TestOperatorsPolicy(t *testing.T) {
 	w := directory(t)
 	b := openBrowser(t)
 	b.login(w.url, "carol", "/admin/policy")
-	b.says("policy", "In force: sha256:", ".cedar")
+	b.says("policy", "In force: sha256:", ".cedar", "2 of 3 tests fail on the policies in force", "asking_test.yaml", `operation "documents/documents:read/serch" is not offered`)
+	rows := b.js(`[...document.querySelectorAll("#tests tbody tr")].map(r => r.cells[0].innerText + ": " + r.cells[1].innerText.trim().split(" ").slice(0, 2).join(" ")).slice(0, 2)`)
+	if want := `["strangers search: holds deny","alice searches: fails deny"]`; rows != want {
+		t.Errorf("the tests say %s; want %s", rows, want)
+	}
 	b.opened(w.url, "/admin/policy", "policy")
 	b.js(`document.querySelector("textarea").value = "forbid (principal, action, resource);"`)
 	b.press("form.fields > p button", "#tried")

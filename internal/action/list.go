@@ -19,6 +19,8 @@ var (
 	CapabilityUse       = listed(Request, "capability.use")
 	CapabilityOnce      = listed(Request, "capability.once") // for one call that a person approved
 	OperatorGrant       = listed(Request, "operator.grant")  // to a caller whose call was denied
+	OperatorNarrow      = listed(Request, "operator.narrow") // a narrower one took the place of another
+	OperatorKeep        = listed(Request, "operator.keep")   // an operator looked at it, and it stays
 	BudgetReserve       = listed(Request, "budget.reserve")
 )
 

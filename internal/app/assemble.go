@@ -189,7 +189,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	}
 	i.Admin = &api.Admin{
 		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
-		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
 		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:  evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 	}

@@ -1,19 +1,13 @@
 package operate
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
-	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -31,8 +25,8 @@ type Policies struct {
 	config *config.Config
 }
 
-// operations are what an agent offers, by qualified names.
-func (l Policies) operations(agent string) []string {
+// Operations implements [policy.Tested].
+func (l Policies) Operations(agent string) []string {
 	var all []string
 	for _, o := range l.config.Offers[agent] {
 		for _, op := range l.config.OperationsOf(agent, o) {
@@ -131,36 +125,14 @@ func newPolicyTest(p *cli.Program) *cobra.Command {
 
 // besidePolicies finds the tables beside the policies.
 func besidePolicies(c *config.Config) ([]string, error) {
-	files, err := config.Files(c.Policies)
+	all, err := app.PolicyTables(c)
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for _, f := range files {
-		found, err := filepath.Glob(filepath.Join(filepath.Dir(f), "*_test.yaml"))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) == 0 {
+	if len(all) == 0 {
 		return nil, cli.Usage(errors.New("there is no *_test.yaml beside the policies; write one (powerbox policy test --help) or name a file"))
 	}
 	return all, nil
-}
-
-// policyTest is one row of a table.
-type policyTest struct {
-	Name       string         `yaml:"name"`
-	User       string         `yaml:"user"`
-	Groups     []string       `yaml:"groups"`
-	Roles      []string       `yaml:"roles"`
-	Attributes map[string]any `yaml:"attributes"`
-	Operation  string         `yaml:"operation"`
-	Resource   string         `yaml:"resource"`
-	Expect     string         `yaml:"expect"`
-	Approval   string         `yaml:"approval"`
 }
 
 // policyFailure is a row whose answer was another one.
@@ -180,18 +152,21 @@ func testPolicies(p *cli.Program, c *config.Config, files []string, output strin
 	}
 	ran, failures := 0, []policyFailure{}
 	for _, file := range files {
-		tests, err := readPolicyTests(p, file)
+		data, err := p.ReadFile(file)
 		if err != nil {
 			return err
 		}
+		tests, err := policy.ReadTests(data)
+		if err != nil {
+			return cli.Invalid(fmt.Errorf("%s%w", file, err))
+		}
 		for n, t := range tests {
-			got, err := loaded.run(t)
+			got, err := t.Run(loaded.Engine, loaded)
 			if err != nil {
 				return cli.Invalid(fmt.Errorf("%s, test %d (%s): %w", file, n+1, t.Name, err))
 			}
-			if ran++; got != nil {
-				got.File = file
-				failures = append(failures, *got)
+			if ran++; !got.Passed() {
+				failures = append(failures, policyFailure{file, t.Name, got.Want, got.Got, got.Policies, got.Reason})
 			}
 		}
 	}
@@ -211,71 +186,4 @@ func testPolicies(p *cli.Program, c *config.Config, files []string, output strin
 	}
 	fmt.Fprintf(p.Stdout, "%s, %d failed\n", plain.Count(ran, "test"), len(failures))
 	return status
-}
-
-// readPolicyTests reads a table strictly: a test that says nothing of what it
-// expects is none.
-func readPolicyTests(p *cli.Program, file string) ([]policyTest, error) {
-	data, err := p.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var table struct {
-		Tests []policyTest `yaml:"tests"`
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&table); err != nil && !errors.Is(err, io.EOF) {
-		return nil, cli.Invalid(fmt.Errorf("%s: %w", file, err))
-	}
-	if len(table.Tests) == 0 {
-		return nil, cli.Invalid(fmt.Errorf("%s: no tests; want a list under tests", file))
-	}
-	for n, t := range table.Tests {
-		if t.Expect != "allow" && t.Expect != "deny" {
-			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): expect is %q; want allow or deny", file, n+1, t.Name, t.Expect))
-		}
-		if t.User == "" || strings.Count(t.Operation, "/") < 2 {
-			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): want user, such as user:alice, and operation as agent/grant/operation", file, n+1, t.Name))
-		}
-		if t.Expect == "deny" && t.Approval != "" {
-			return nil, cli.Invalid(fmt.Errorf("%s, test %d (%s): approval is for what is allowed", file, n+1, t.Name))
-		}
-	}
-	return table.Tests, nil
-}
-
-// run asks one row, and returns it where the answer is another one.
-func (l Policies) run(t policyTest) (*policyFailure, error) {
-	parts := strings.SplitN(t.Operation, "/", 3)
-	resource, err := l.Resource(parts[0], t.Resource)
-	if err != nil {
-		return nil, err
-	}
-	u := policy.Principal{ID: t.User, Groups: t.Groups, Roles: t.Roles, Attributes: map[string]powerbox.Value{}}
-	for name, v := range t.Attributes {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, fmt.Errorf("attributes, %s: %w", name, err)
-		}
-		if u.Attributes[name], err = powerbox.ParseValue(text); err != nil {
-			return nil, fmt.Errorf("attributes, %s: %w", name, err)
-		}
-	}
-	if !slices.ContainsFunc(l.operations(parts[0]), func(op string) bool { return op == t.Operation }) {
-		return nil, fmt.Errorf("operation %q is not offered; agent %q offers %s", t.Operation, parts[0], strings.Join(l.operations(parts[0]), ", "))
-	}
-	answer := l.Engine.Permits(u, t.Operation, resource, parts[0], parts[1])
-	got := map[bool]string{true: "allow", false: "deny"}[answer.Allow]
-	want := t.Expect
-	if answer.Allow && answer.Approval != "" {
-		got += ", with approval by " + answer.Approval
-	}
-	if t.Approval != "" {
-		want += ", with approval by " + t.Approval
-	}
-	if got == want {
-		return nil, nil
-	}
-	return &policyFailure{Test: t.Name, Want: want, Got: got, Policies: append([]string{}, answer.Policies...), Reason: answer.Reason}, nil
 }

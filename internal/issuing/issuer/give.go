@@ -14,7 +14,7 @@ import (
 
 // Gift is what an operator gives a caller whose call was denied: one operation with limits
 // on its arguments. It is used by calls of that holder, for that principal, that present
-// nothing. See ADR 128.
+// nothing. See ADR 127.
 type Gift struct {
 	Agent     string
 	Operation string // qualified

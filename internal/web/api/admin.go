@@ -59,6 +59,8 @@ type Admin struct {
 	Policies func(files map[string][]byte) (issuer.Policy, error)
 	// PolicyFiles returns the texts of the policies that are in force, by name.
 	PolicyFiles func() map[string][]byte
+	// PolicyTests runs the tests beside the policies on those in force.
+	PolicyTests func() (PolicyTests, error)
 	// Issuing are the issuing keys of the agents, MaximumLifetime how long anything
 	// lives that they signed.
 	Issuing func(agent string) (*keyring.Issuing, bool)

@@ -18,6 +18,25 @@ type PoliciesInForce struct {
 	Files  []PolicyFile `json:"files"`         // by name
 }
 
+// PolicyTests are the tables of tests beside the policies, run on the policies in force.
+type PolicyTests struct {
+	Digest string       `json:"policy_digest"` // that were asked
+	Tests  []PolicyTest `json:"tests"`
+}
+
+// PolicyTest is one test with its answer.
+type PolicyTest struct {
+	File     string   `json:"file"`
+	Name     string   `json:"name"`
+	Passed   bool     `json:"passed"`
+	Want     string   `json:"want,omitempty"`
+	Got      string   `json:"got,omitempty"`
+	Policies []string `json:"policies,omitempty"` // that decided
+	Problem  string   `json:"problem,omitempty"`  // why it could not be asked
+}
+
+func (a *Admin) policyTests(*http.Request) (any, error) { return a.PolicyTests() }
+
 func (a *Admin) policies(*http.Request) (any, error) {
 	files := a.PolicyFiles()
 	out := PoliciesInForce{Digest: a.Issuer.PolicyDigest(), Files: []PolicyFile{}}

@@ -96,6 +96,8 @@ func (a *Admin) capabilityRoutes() []route {
 		{pattern: "GET /v1/capabilities", needs: people.See, keeps: own, says: "Return one page of the capabilities in force, the newest first; with a holder alone, all that it can use and that it passed on. Powerbox-Next has the id that the next page begins before.", query: []parameter{{"holder", "configured name of an agent, or a holder such as key:THUMBPRINT"}, {"agent", "id of the agent that it is for"}, {"principal", "person for whom it acts"}, {"root", "id of the capability at the top of its tree"}, {"below", "id of a capability that it descends from"}, {"before", "id of a capability: those that are older"}, {"limit", "how many, at most"}}, out: []CapabilityStatus{}, serve: a.capabilities},
 		{pattern: "GET /v1/capabilities/{id}", needs: people.See | people.Evidence, keeps: own, says: "Return one capability, without its token.", out: CapabilityStatus{}, serve: serve(a, a.capability)},
 		{pattern: "POST /v1/capabilities/{id}/status", needs: people.Steer, keeps: own, says: "Give a capability a place in the status list.", serve: serve(a, a.statusPlace)},
+		{pattern: "POST /v1/capabilities/{id}/narrow", needs: people.Steer, keeps: own, says: "End a capability, and put one with some of its operations in its place, for the same holder; with dry_run only say what that would be.", in: replacing{}, out: Narrowed{}, serve: serve(a, a.narrow)},
+		{pattern: "POST /v1/capabilities/{id}/keep", needs: people.Steer, keeps: own, says: "Have on record that an operator looked at a capability, and keeps it.", in: keeping{}, out: CapabilityStatus{}, serve: serve(a, a.keep)},
 		{pattern: "POST /v1/grants", needs: people.Steer, keeps: own, says: "Give the caller of a denied call its operation, with exactly its arguments, once and for an hour unless told otherwise; with dry_run only say what would be given.", in: Giving{}, out: Grant{}, serve: serve(a, a.give)},
 		{pattern: "GET /v1/graph", needs: people.See, keeps: own, says: "Show which agents may hand what to whom, and what was tried.", query: []parameter{{"agent", "id of the agent whose reach is wanted"}, {"without", "FROM,TO: the graph without one edge"}, {"until", "time in RFC 3339: attempts up to the end of its step"}}, out: GraphReport{}, serve: serve(a, a.graph)},
 		{pattern: "POST /v1/can", needs: people.See, keeps: own, says: "Tell whether the scope of a caller allows an operation.", in: canRequest{}, out: canAnswer{}, serve: serve(a, a.can)},
@@ -125,6 +127,7 @@ func (a *Admin) recordRoutes() []route {
 func (a *Admin) policyRoutes() []route {
 	return []route{
 		{pattern: "GET /v1/policies", needs: people.See, keeps: whole, says: "Return the policies in force.", out: PoliciesInForce{}, serve: serve(a, a.policies)},
+		{pattern: "GET /v1/policies/tests", needs: people.See, keeps: whole, says: "Run the tests beside the policies on the policies in force.", out: PolicyTests{}, serve: serve(a, a.policyTests)},
 		{pattern: "POST /v1/policies/replay", needs: people.See, keeps: whole, says: "Decide recorded decisions again under other policies.", in: Replay{}, out: ReplayAnswer{}, serve: serve(a, a.replay)},
 	}
 }
@@ -166,6 +169,13 @@ type (
 	personChange struct {
 		Principal string `json:"principal"`
 		Reason    string `json:"reason"`
+	}
+	replacing struct {
+		Operations []string `json:"operations"` // of the grant, that stay
+		DryRun     bool     `json:"dry_run,omitempty"`
+	}
+	keeping struct {
+		Reason string `json:"reason"`
 	}
 	extension struct {
 		Until  time.Time `json:"until"`

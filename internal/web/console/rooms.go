@@ -1,9 +1,10 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -190,11 +191,18 @@ func (k *Console) revokeGrant(v *visit) error {
 	if _, err := k.config.Agents.RevokeGrantAs(v.r.Context(), who, v.r.PathValue("agent"), v.r.PathValue("grant")); err != nil {
 		return err
 	}
-	back := v.r.PostFormValue("back")
-	if question, ok := strings.CutPrefix(back, "/approve/"); ok && !strings.ContainsAny(question, "/?#\\") || back == "/approved" {
-		return v.see(back)
+	return v.see(backFrom(v.r.PostFormValue("back")))
+}
+
+// backPages are the pages from which one grant is revoked, and to which the browser returns.
+var backPages = regexp.MustCompile(`^/approved$|^/approve/[A-Za-z0-9_-]+$`)
+
+// backFrom is the page to which a form says that the browser returns, if it is one of ours.
+func backFrom(back string) string {
+	if backPages.MatchString(back) {
+		return back
 	}
-	return v.see("/hosts")
+	return "/hosts"
 }
 
 // granting reads the person, the agent and the grant of a request.
@@ -233,6 +241,8 @@ type grantPage struct {
 	Fields               []field
 	Fresh                bool
 	Passkeys, HasPasskey bool
+	Page                 string // where it is, for after another login
+	typed
 }
 
 // byHand is a capability as it can be given at most: with the server's own limits.
@@ -246,6 +256,11 @@ func byHand(c *provider.Capability) provider.Grant {
 
 // toGrant shows the possible limits of a grant by hand. Nothing changes by looking.
 func (k *Console) toGrant(v *visit) error {
+	return k.showGrant(v, http.StatusOK, "")
+}
+
+// showGrant shows the form of a grant by hand, with what was typed where it was refused.
+func (k *Console) showGrant(v *visit, status int, problem string) error {
 	who, err := k.person(v)
 	if err != nil {
 		return err
@@ -254,7 +269,7 @@ func (k *Console) toGrant(v *visit) error {
 	if err != nil {
 		return err
 	}
-	id, name := v.r.PathValue("agent"), v.r.URL.Query().Get("capability")
+	id, name := v.r.PathValue("agent"), v.r.FormValue("capability")
 	keys, err := k.config.Passkeys.Passkeys(v.r.Context(), who.Principal)
 	if err != nil {
 		return err
@@ -266,10 +281,17 @@ func (k *Console) toGrant(v *visit) error {
 				continue
 			}
 			c := a.Offered[i]
-			return k.show(v, "grant", grantPage{
-				Agent: a.Agent, Capability: c.Name, Says: c.Description, Risky: c.Sensitivity != provider.Read, High: c.Sensitivity == provider.High,
+			page := grantPage{
+				Page: "/host-agents/" + url.PathEscape(id) + "/grants?" + url.Values{"capability": {name}}.Encode(), Agent: a.Agent, Capability: c.Name, Says: c.Description, Risky: c.Sensitivity != provider.Read, High: c.Sensitivity == provider.High,
 				MustLimit: c.MustLimit(), Fields: fields(v.Language, byHand(c), c), Fresh: k.fresh(v), Passkeys: k.passkeys != nil, HasPasskey: len(keys) > 0,
-			})
+			}
+			if problem != "" {
+				page.again(problem, v.r.PostForm)
+			}
+			for n := range page.Fields {
+				page.Fields[n].typed = page.form
+			}
+			return k.showStatus(v, status, "grant", page)
 		}
 	}
 	return agentauth.Errorf(agentauth.CodeNotFound, "there is no such agent of yours, or it has that capability already")
@@ -284,6 +306,10 @@ func (k *Console) grantChallenge(v *visit) error {
 }
 
 func (k *Console) addGrant(v *visit) error {
+	return k.inPlace(v, k.grantByHand(v), k.showGrant)
+}
+
+func (k *Console) grantByHand(v *visit) error {
 	if v.r.PostFormValue("answer") == "no" {
 		return v.see("/hosts")
 	}

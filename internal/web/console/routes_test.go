@@ -140,6 +140,32 @@ func TestEveryChangeIsHeldToTheRule(t *testing.T) {
 	}
 }
 
+// TestChangesAreForThoseWhoMay: a person who is no operator and no administrator changes
+// nothing, with a fresh login either.
+func TestChangesAreForThoseWhoMay(t *testing.T) {
+	k, cookie := routedConsole(t, "http://127.0.0.1:8700", 0)
+	k.config.Directory.Viewer = func(provider.Person) registry.Viewer { return registry.Viewer{} }
+	k.config.People = noAdministrator{}
+	for _, one := range k.allRooms() {
+		method, path, _ := strings.Cut(one.pattern, " ")
+		if !one.effect.Changes() {
+			continue
+		}
+		changed = nil
+		r := httptest.NewRequest(method, "http://127.0.0.1:8700"+placeholder.ReplaceAllString(path, "x"), strings.NewReader("person=user:bob&reason=r&target=cap_1"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.AddCookie(cookie)
+		w := httptest.NewRecorder()
+		if k.ServeHTTP(w, r); w.Code != http.StatusForbidden || len(changed) > 0 {
+			t.Errorf("%s: HTTP %d, changed %v; want 403", one.pattern, w.Code, changed)
+		}
+	}
+}
+
+type noAdministrator struct{ anyone }
+
+func (noAdministrator) Administrator(provider.Person) bool { return false }
+
 // TestEveryPostSaysWhatItDoes lists the posts that ask for neither passkey nor fresh login
 // themselves. A new one has to be added here, with its rule, or have an effect.
 func TestEveryPostSaysWhatItDoes(t *testing.T) {

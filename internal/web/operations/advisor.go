@@ -34,6 +34,10 @@ type advisorPage struct {
 	Read   int  // records that were read
 	Cut    bool // more were not read
 	Narrow string
+
+	Held     []heldUse // capabilities in force, those without use first
+	MoreHeld bool
+	Signs    bool
 }
 
 // counted counts the records that are read, and ends at a limit of records and of pages.
@@ -61,7 +65,7 @@ func (c counted) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Rec
 }
 
 func (p *Pages) advisor(v *Visit) (Answer, error) {
-	page := advisorPage{Agent: v.URL.Query().Get("agent"), Days: advisorDays}
+	page := advisorPage{Agent: v.URL.Query().Get("agent"), Days: advisorDays, Signs: v.Signs}
 	var agents []api.AgentStatus
 	if err := v.API.Get(v.Context(), "/v1/agents", &agents); err != nil {
 		return Answer{}, err
@@ -98,5 +102,6 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		return Answer{}, fmt.Errorf("operations: %w", err)
 	}
 	page.Narrow = string(scopes)
-	return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, nil
+	err = page.recertify(p, v, q.Since)
+	return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, err
 }

@@ -75,17 +75,18 @@ func (p *Pages) capabilityRow(l *lang.Language, c api.CapabilityStatus) capabili
 // capabilityPage is one capability.
 type capabilityPage struct {
 	capabilityRow
-	Allows  []allowed
-	Around  []string // A2A's own operations, with any arguments
-	Depth   int
-	Chain   []capabilityRow // from the root to the parent
-	Tree    []*held         // capabilities that were narrowed from it
-	Count   int             // of those that are shown
-	More    bool            // there are more
-	Used    *time.Time      // the last call under it, of the records that were looked at
-	UsedFor string
-	Looked  bool // all records of it were looked at
-	MayStop bool // the visitor may revoke it
+	Allows   []allowed
+	Around   []string // A2A's own operations, with any arguments
+	Depth    int
+	Chain    []capabilityRow // from the root to the parent
+	Tree     []*held         // capabilities that were narrowed from it
+	Count    int             // of those that are shown
+	More     bool            // there are more
+	Used     *time.Time      // the last call under it, of the records that were looked at
+	UsedFor  string
+	Looked   bool // all records of it were looked at
+	MayStop  bool // the visitor may revoke it
+	MaySteer bool // the visitor may narrow it
 }
 
 // allowed is one clause of an authority in words.
@@ -104,7 +105,7 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 	if err := v.API.Get(ctx, "/v1/capabilities/"+url.PathEscape(v.PathValue("id")), &c); err != nil {
 		return Answer{}, err
 	}
-	page := capabilityPage{capabilityRow: p.capabilityRow(v.Language, c), MayStop: v.Rights.MayAt(people.Stop, c.Agent)}
+	page := capabilityPage{capabilityRow: p.capabilityRow(v.Language, c), MayStop: v.Rights.MayAt(people.Stop, c.Agent), MaySteer: v.Rights.MayAt(people.Steer, c.Agent)}
 	all, depth, err := inWords(v.Language, c.Authority)
 	if err != nil {
 		return Answer{}, err

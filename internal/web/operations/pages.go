@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ func (p *Pages) Routes() []Route {
 		{Pattern: "GET " + Path + "/revoke", Serve: p.previewRevoke, Needs: people.Stop},
 		{Pattern: "POST " + Path + "/revoke", Serve: p.revoke, Needs: people.Stop, Effect: TakesAway},
 		{Pattern: "GET " + Path + "/revoke/{sequence}", Serve: p.revoked, Needs: people.See},
-	}, append(p.evidenceRoutes(), p.giveRoutes()...)...)
+	}, slices.Concat(p.evidenceRoutes(), p.giveRoutes(), p.narrowRoutes())...)
 }
 
 // Visit begins a visit.

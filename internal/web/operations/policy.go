@@ -26,6 +26,22 @@ type policyPage struct {
 	Unknown int
 	Limit   int
 	Problem string
+
+	Tests  []api.PolicyTest
+	Failed int
+}
+
+// tests runs the tests beside the policies.
+func (page *policyPage) tests(v *Visit) error {
+	var out api.PolicyTests
+	err := v.API.Get(v.Context(), "/v1/policies/tests", &out)
+	page.Tests = out.Tests
+	for _, t := range out.Tests {
+		if !t.Passed {
+			page.Failed++
+		}
+	}
+	return err
 }
 
 // policyCaller is a caller with the decisions that change for it.
@@ -38,7 +54,11 @@ type policyCaller struct {
 
 func (p *Pages) policy(v *Visit) (Answer, error) {
 	in, err := inForce(v)
-	return Answer{Page: "policy", Title: v.T("Policy"), Body: policyPage{Digest: in.Digest, Files: in.Files}}, err
+	if err != nil {
+		return Answer{}, err
+	}
+	page := policyPage{Digest: in.Digest, Files: in.Files}
+	return Answer{Page: "policy", Title: v.T("Policy"), Body: &page}, page.tests(v)
 }
 
 func inForce(v *Visit) (in api.PoliciesInForce, err error) {

@@ -196,7 +196,28 @@ function amount(number, money) {
   return money.replace("0", () => whole.replace(/\B(?=(\d{3})+$)/g, group) + (part === undefined ? "" : point + part.padEnd(2, "0")));
 }
 
+// keeps has what a person chose outlast another login: in this tab alone, for this person
+// and this very page. A request that has changed since has another "seen".
+function keeps(form) {
+  const place = ["chosen", document.querySelector(".who span")?.textContent, location.pathname, location.search, form.elements.seen?.value].join("\n");
+  for (const link of form.querySelectorAll("a[href^='/login?next=']")) {
+    link.addEventListener("click", () => {
+      const inputs = [...form.elements].filter((one) => one.name && one.type !== "hidden" && one.type !== "submit");
+      sessionStorage.setItem(place, JSON.stringify(inputs.map((one) => [one.name, one.value, one.checked === true])));
+    });
+  }
+  const kept = sessionStorage.getItem(place);
+  sessionStorage.removeItem(place);
+  for (const [name, value, checked] of kept ? JSON.parse(kept) : []) {
+    const all = [...form.elements].filter((one) => one.name === name);
+    const box = all.find((one) => (one.type === "checkbox" || one.type === "radio") && one.value === value);
+    if (box) box.checked = checked;
+    else if (all.length === 1 && all[0].type !== "checkbox") all[0].value = value;
+  }
+}
+
 for (const form of document.querySelectorAll("#answer")) {
+  keeps(form);
   form.addEventListener("input", () => tells(form));
   tells(form);
 }
