@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/xml"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestCurve(t *testing.T) {
 		t.Errorf("%s", page)
 	}
 	for d := xml.NewDecoder(strings.NewReader(picture)); ; {
-		if _, err := d.Token(); err == io.EOF {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatalf("the picture: %v\n%s", err, picture)

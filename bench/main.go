@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -71,9 +69,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 	if err := f.fill(); err != nil {
 		return err
 	}
-	f.trials = slices.DeleteFunc(f.trials, func(t trial) bool {
-		return !slices.ContainsFunc(strings.Split(*name, ","), func(part string) bool { return strings.Contains(t.name, part) })
-	})
+	f.keep(*name)
 	all, err := play(f.trials, *rounds, *cell, func(line string) { fmt.Fprintln(stderr, line) })
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,13 @@ func (f *field) close() error {
 		err = errors.Join(err, c())
 	}
 	return err
+}
+
+// keep leaves the trials with one of these parts, parted by commas, in their name.
+func (f *field) keep(parts string) {
+	f.trials = slices.DeleteFunc(f.trials, func(t trial) bool {
+		return !slices.ContainsFunc(strings.Split(parts, ","), func(part string) bool { return strings.Contains(t.name, part) })
+	})
 }
 
 func (f *field) add(name string, j job, err error) {

@@ -14,7 +14,7 @@ func TestLazyChangesShareACommit(t *testing.T) {
 	f := newFixture(filepath.Join(t.TempDir(), "powerbox.db"))
 	f.config.Spool = true
 	commits := make(chan int, 9)
-	f.config.Committed, f.config.Now = func(changes int, _ time.Duration) { commits <- changes }, time.Now
+	f.config.Committed, f.config.Now = func(changes int, _ time.Duration) { commits <- changes }, func() time.Time { return time.Time{} }
 	s := openStore(t, f.config)
 	s.lazyTime = time.Hour
 	lazily := func(id string) chan error {
