@@ -163,6 +163,16 @@ func TestCARD13_AnotherNodeSeesACard(t *testing.T) {
 	if !stopped[first] {
 		t.Error("the wide card, after another node saw the narrow one that it did not tell of")
 	}
+	see(b, narrow)
+	see(b, wide) // and ends before it has seen to what stops
+	if err := a.Load(t.Context(), []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	stopped[first] = false
+	see(a, wide)
+	if !stopped[first] {
+		t.Error("the wide card, which another node saw before it ended")
+	}
 	writes := store.writes
 	see(a, wide)
 	if store.writes != writes {

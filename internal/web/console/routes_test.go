@@ -145,6 +145,7 @@ func TestEveryChangeIsHeldToTheRule(t *testing.T) {
 func TestChangesAreForThoseWhoMay(t *testing.T) {
 	k, cookie := routedConsole(t, "http://127.0.0.1:8700", 0)
 	k.config.Directory.Viewer = func(provider.Person) registry.Viewer { return registry.Viewer{} }
+	k.config.Rights = func(provider.Person) people.Rights { return people.Rights{} }
 	k.config.People = noAdministrator{}
 	for _, one := range k.allRooms() {
 		method, path, _ := strings.Cut(one.pattern, " ")
@@ -156,8 +157,8 @@ func TestChangesAreForThoseWhoMay(t *testing.T) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.AddCookie(cookie)
 		w := httptest.NewRecorder()
-		if k.ServeHTTP(w, r); w.Code != http.StatusForbidden || len(changed) > 0 {
-			t.Errorf("%s: HTTP %d, changed %v; want 403", one.pattern, w.Code, changed)
+		if k.ServeHTTP(w, r); w.Code != http.StatusForbidden || len(changed) > 0 || !strings.Contains(w.Body.String(), "administrator") {
+			t.Errorf("%s: HTTP %d, changed %v; want 403, and who may", one.pattern, w.Code, changed)
 		}
 	}
 }
