@@ -31,7 +31,7 @@ func TestGivenIsForCallsThatPresentNothing(t *testing.T) {
 		"another operation": {func(w *town, c *Call, _ *Held) { c.Attempts[0] = try(w.t, "read", handle("h1")) }, CodeCapabilityRequired, true},
 		"another holder's":  {func(_ *town, _ *Call, h *Held) { h.Holder = "key:other" }, CodeCapabilityRequired, true},
 		"revoked":           {func(w *town, _ *Call, _ *Held) { w.revoked["cap_given"] = true }, CodeCapabilityRequired, true},
-		"frozen caller":     {func(w *town, c *Call, _ *Held) { w.revoked["frozen pw_alice"] = true }, CodeFrozen, false},
+		"frozen caller":     {func(w *town, _ *Call, _ *Held) { w.revoked["frozen pw_alice"] = true }, CodeFrozen, false},
 		"no user":           {func(_ *town, c *Call, _ *Held) { c.Caller.Principal = "" }, CodeCapabilityRequired, false},
 		"no holder":         {func(_ *town, c *Call, h *Held) { c.Caller.Holder, h.Holder = "", "" }, CodeCapabilityRequired, false},
 		"a capability that does not suffice": {func(w *town, c *Call, _ *Held) {

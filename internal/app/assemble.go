@@ -187,14 +187,8 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if err != nil {
 		return err
 	}
-	i.Admin = &api.Admin{
-		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
-		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
-		Reload: func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
-		Trust:  evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
-	}
 	i.operatorToken = base64.RawURLEncoding.EncodeToString(operator)
-	i.Admin.Operators = i.operators(a, i.operatorToken)
+	i.Admin = i.admin(a, w, own, verifier)
 	if err := i.Admin.Check(); err != nil {
 		return err
 	}
@@ -210,6 +204,17 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	}
 	i.reloads = &reloader{load: a.Reload, now: a.Now, i: i, log: a.Log}
 	return nil
+}
+
+// admin is the operators' interface, without what follows the log.
+func (i *Instance) admin(a Assembly, w *Wiring, own []evidence.PinnedKey, verifier string) *api.Admin {
+	return &api.Admin{
+		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		Reload:    func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
+		Trust:     evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
+		Operators: i.operators(a, i.operatorToken),
+	}
 }
 
 // knowScores has nothing decided by scores that are not known yet.

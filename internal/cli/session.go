@@ -99,7 +99,7 @@ func (p *Program) SaveSession(s Session) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	data, err := json.Marshal(s)
+	data, err := json.Marshal(s) //nolint:gosec // a session is kept with its secrets, mode 0600
 	if err != nil {
 		return err
 	}

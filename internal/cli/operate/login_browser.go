@@ -127,7 +127,7 @@ func openBrowser(ctx context.Context, p *cli.Program, address string) {
 	default:
 		name = "xdg-open"
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, arguments...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, arguments...) //nolint:gosec // the user's own browser
 	if cmd.Start() == nil {
 		go func() { _ = cmd.Wait() }() // a browser that fails has nothing to tell: the URL is on the screen
 	}

@@ -21,6 +21,19 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
+// given returns how the gate finds what an operator gave for such a call, nil for nothing.
+func (g *Gateway) given(x *decoded, tried *attempted) func(context.Context) ([]gate.Held, error) {
+	if g.config.Given == nil {
+		return nil
+	}
+	return func(ctx context.Context) ([]gate.Held, error) {
+		if !tried.isNamed {
+			return nil, nil
+		}
+		return g.config.Given(ctx, x.ID, x.caller, tried.mapped.Operation)
+	}
+}
+
 // gateCall words a call as the gate's, and says what it tries.
 func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted, error) {
 	tried := attempted{trace: cmp.Or(x.trace, traceID(x.request))}
@@ -47,14 +60,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	if g.config.ByPolicy != nil && x.Scopes.byPolicy() && x.caller.Principal != "" {
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
-	if g.config.Given != nil {
-		c.Ask.Given = func(ctx context.Context) ([]gate.Held, error) {
-			if !tried.isNamed {
-				return nil, nil
-			}
-			return g.config.Given(ctx, x.ID, x.caller, tried.mapped.Operation)
-		}
-	}
+	c.Ask.Given = g.given(x, &tried)
 	if wrong != nil {
 		c.Refused = []evidence.Reason{wrongly(wrong)}
 		return c, tried, nil

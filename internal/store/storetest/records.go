@@ -294,27 +294,7 @@ func livePages(t *testing.T, place Place) {
 		"nothing":          {issuer.LiveQuery{Agent: "calendar"}, nil},
 	} {
 		for _, limit := range []int{1, 2, 10} {
-			var got []string
-			q := c.query
-			for q.Limit = limit; ; {
-				var page []issuer.Capability
-				err := s.View(t.Context(), func(r issuer.Reader) error {
-					var err error
-					page, err = r.LiveBefore(q)
-					return err
-				})
-				if err != nil || len(page) > limit {
-					t.Fatalf("%s, %d at a time: %d, %v", name, limit, len(page), err)
-				}
-				if len(page) == 0 {
-					break
-				}
-				for _, one := range page {
-					got = append(got, one.ID)
-				}
-				q.Before = got[len(got)-1]
-			}
-			if !cmp.Equal(got, c.want) {
+			if got := allPages(t, s, c.query, limit); !cmp.Equal(got, c.want) {
 				t.Errorf("%s, %d at a time:\n%s", name, limit, cmp.Diff(c.want, got))
 			}
 		}
@@ -325,5 +305,28 @@ func livePages(t *testing.T, place Place) {
 	})
 	if !errors.Is(err, issuer.ErrNotFound) {
 		t.Errorf("before a capability that is not there: %v; want ErrNotFound", err)
+	}
+}
+
+// allPages reads page after page.
+func allPages(t *testing.T, s issuer.Store, q issuer.LiveQuery, limit int) (ids []string) {
+	t.Helper()
+	for q.Limit = limit; ; {
+		var page []issuer.Capability
+		err := s.View(t.Context(), func(r issuer.Reader) error {
+			var err error
+			page, err = r.LiveBefore(q)
+			return err
+		})
+		if err != nil || len(page) > limit {
+			t.Fatalf("%+v: %d, %v", q, len(page), err)
+		}
+		if len(page) == 0 {
+			return ids
+		}
+		for _, one := range page {
+			ids = append(ids, one.ID)
+		}
+		q.Before = ids[len(ids)-1]
 	}
 }

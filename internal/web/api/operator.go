@@ -61,6 +61,7 @@ func (s scope) says() string {
 		return ", at every agent"
 	case ofAgent:
 		return ", at the agent"
+	case own:
 	}
 	return ""
 }
