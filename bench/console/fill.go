@@ -153,7 +153,7 @@ func (f *filling) capabilities(ctx context.Context) error {
 		}
 		if parent != nil && parent.Agent != "" {
 			agent = 0
-			fmt.Sscanf(parent.Agent, "agent-%d", &agent)
+			_, _ = fmt.Sscanf(parent.Agent, "agent-%d", &agent) // a name of agentName
 		}
 		c, err := f.capability(agent, holder, parent, at.Add(time.Duration(i)*time.Hour/time.Duration(n)))
 		switch {
@@ -186,8 +186,16 @@ var decided = []struct {
 	decision evidence.Decision
 	reason   string
 }{
-	{evidence.Allow, ""}, {evidence.Allow, ""}, {evidence.Deny, "scope"}, {evidence.Allow, ""}, {evidence.Allow, ""},
-	{evidence.Deny, "capability_required"}, {evidence.Allow, ""}, {evidence.Allow, ""}, {evidence.Deny, "capability_expired"}, {evidence.Abstain, "approval_required"},
+	{evidence.Allow, ""},
+	{evidence.Allow, ""},
+	{evidence.Deny, "scope"},
+	{evidence.Allow, ""},
+	{evidence.Allow, ""},
+	{evidence.Deny, "capability_required"},
+	{evidence.Allow, ""},
+	{evidence.Allow, ""},
+	{evidence.Deny, "capability_expired"},
+	{evidence.Abstain, "approval_required"},
 }
 
 // records are calls with their outcomes, evenly spread over some days.
@@ -254,8 +262,10 @@ func (f *filling) questions(ctx context.Context) error {
 			q := approval.Question{
 				ID: f.stamp.id("ask_", at), Kind: approval.ForCapability, Key: fmt.Sprintf("%v-%d", f.now, i), Agent: agentName(i % f.town.sizes.agents), Principal: fmt.Sprintf("user:person-%03d", i%users),
 				Holder: "client:" + agentName((i+3)%f.town.sizes.agents), Requester: agentName((i + 3) % f.town.sizes.agents), Purpose: fmt.Sprintf("prepare report %d of the quarter", i),
-				Matters: []issuer.Matter{{Grant: "data:use", Says: "Use the data", Operations: []issuer.Operation{{Name: "export"}, {Name: "search"}, {Name: "delete", Write: true}},
-					Resources: []issuer.Resource{{ID: fmt.Sprintf("/data/%d", i), Name: fmt.Sprintf("Data of team %d", i)}}, Until: f.now.Add(20 * time.Hour)}},
+				Matters: []issuer.Matter{{
+					Grant: "data:use", Says: "Use the data", Operations: []issuer.Operation{{Name: "export"}, {Name: "search"}, {Name: "delete", Write: true}},
+					Resources: []issuer.Resource{{ID: fmt.Sprintf("/data/%d", i), Name: fmt.Sprintf("Data of team %d", i)}}, Until: f.now.Add(20 * time.Hour),
+				}},
 				Until: f.now.Add(20 * time.Hour), Needs: []approval.Need{{Who: []string{"user:carol"}, People: 1}}, State: issuer.StatePending, Created: at, Expires: f.now.Add(20 * time.Hour),
 			}
 			if err := tx.PutQuestion(q); err != nil {

@@ -124,7 +124,7 @@ func (t *town) serveAgents() (address string, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"name":%[1]q,"description":"An agent","version":"1.0.0","supportedInterfaces":[{"url":"http://%[2]s/%[1]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
 			"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],
-			"skills":[{"id":"export","name":"Export","description":"Exports data","tags":["data"]},{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`, name, address)
+			"skills":[{"id":"export","name":"Export","description":"Exports data","tags":["data"]},{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`, name, address) //nolint:gosec // JSON, which no browser reads
 	})}
 	go func() { _ = t.agents.Serve(l) }() // how it ends is of no interest
 	return address, nil

@@ -68,7 +68,9 @@ func (h house) endToEndTests(ctx context.Context) (tests, beside []string, err e
 	if err != nil {
 		return nil, nil, err
 	}
-	tests = slices.DeleteFunc(listed, func(line string) bool { return strings.ContainsAny(line, " \t") || strings.HasPrefix(line, "Benchmark") })
+	tests = slices.DeleteFunc(listed, func(line string) bool {
+		return strings.ContainsAny(line, " \t") || strings.HasPrefix(line, "Benchmark")
+	})
 	if len(tests) == 0 {
 		return nil, nil, fmt.Errorf("%s: go test -list names no test", endToEnd)
 	}
