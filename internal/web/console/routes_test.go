@@ -145,6 +145,7 @@ func TestEveryChangeIsHeldToTheRule(t *testing.T) {
 func TestChangesAreForThoseWhoMay(t *testing.T) {
 	k, cookie := routedConsole(t, "http://127.0.0.1:8700", 0)
 	k.config.Directory.Viewer = func(provider.Person) registry.Viewer { return registry.Viewer{} }
+	k.config.Rights = func(provider.Person) people.Rights { return people.Rights{} }
 	k.config.People = noAdministrator{}
 	for _, one := range k.allRooms() {
 		method, path, _ := strings.Cut(one.pattern, " ")
