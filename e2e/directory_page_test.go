@@ -29,7 +29,7 @@ func directory(t *testing.T) *town {
 	agent.says("text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"statusUpdate\":{\"taskId\":\"t1\",\"contextId\":\"c1\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n")
 	w := start(t, options{
 		policies: asking, dev: reviewers, mode: "prefer", upstream: agent.url, host: "localhost",
-		files: map[string]string{"asking_test.yaml": policyTable},
+		files:   map[string]string{"asking_test.yaml": policyTable},
 		callers: "  callers:\n    - {agent: desk, client: desk}\n    - {agent: clerk, client: clerk}\n",
 		extra: `approvals: {operators: ["user:carol"]}
 scopes:
