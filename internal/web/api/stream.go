@@ -16,6 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 const (
@@ -43,7 +44,7 @@ type LiveRecord struct {
 	Decision  evidence.Decision `json:"decision"`
 	Waits     bool              `json:"waits,omitempty"`  // for a person
 	Reason    string            `json:"reason,omitempty"` // code of the first
-	// Grantable says that a grant can follow the denial.
+	// Grantable says that a grant by the reader can follow the denial.
 	Grantable bool `json:"grantable,omitempty"`
 }
 
@@ -112,7 +113,11 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	defer a.Live.end(who)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	s := liveStream{Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w), sees: func(agent string) bool { return at(r, agent) }, all: everywhere(r)}
+	rights := callerOf(r).rights
+	s := liveStream{
+		Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w), all: everywhere(r),
+		sees: func(agent string) bool { return at(r, agent) }, steers: func(agent string) bool { return rights.MayAt(people.Steer, agent) },
+	}
 	head := "retry: 1000\n"
 	if skipped > 0 {
 		head += "event: skipped\ndata: " + strconv.FormatInt(skipped, 10) + "\n"
@@ -160,12 +165,13 @@ func (l *Live) from(ctx context.Context, after string) (place, skipped int64, er
 type liveStream struct {
 	*Live
 
-	place int64
-	query audit.Query
-	sees  func(agent string) bool
-	all   bool // sees every agent
-	w     http.ResponseWriter
-	out   *http.ResponseController
+	place  int64
+	query  audit.Query
+	sees   func(agent string) bool
+	steers func(agent string) bool
+	all    bool // sees every agent
+	w      http.ResponseWriter
+	out    *http.ResponseController
 }
 
 // run follows the log until the client or the server ends.
@@ -214,7 +220,9 @@ func (s *liveStream) append(text []byte, r evidence.Record) []byte {
 	if r.Details.OutcomeOf != "" || !s.query.Selects(r) || !s.sees(r.AgentID) {
 		return text
 	}
-	data, err := json.Marshal(liveRecord(r))
+	short := liveRecord(r)
+	short.Grantable = short.Grantable && s.steers(r.AgentID)
+	data, err := json.Marshal(short)
 	if err != nil { // it has texts and a time alone
 		return text
 	}

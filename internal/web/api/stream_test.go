@@ -130,3 +130,17 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("%d streams are counted, %d of them of the operator", l.total, l.followed[tokenHolder])
 	}
 }
+
+// TestStreamsOfferGrantsToThoseWhoMayGive marks a denial as one that a grant can follow for
+// readers alone who may give at its agent.
+func TestStreamsOfferGrantsToThoseWhoMayGive(t *testing.T) {
+	r := evidence.Record{ID: "r1", AgentID: "mail", ActionType: "a2a.message.send", Decision: evidence.Deny, Intent: evidence.Intent{Operation: "mail/send"}}
+	r.Details.Requester, r.Details.Principal, r.Details.Attempt, r.Details.Gate = "desk", "user:alice", "invocation", &evidence.Gate{}
+	r.Details.Reasons = []evidence.Reason{{Code: "capability_required"}}
+	for agent, offered := range map[string]bool{"mail": true, "files": false} {
+		s := liveStream{sees: func(string) bool { return true }, steers: func(at string) bool { return at == agent }}
+		if text := string(s.append(nil, r)); !strings.Contains(text, `"id":"r1"`) || strings.Contains(text, `"grantable":true`) != offered {
+			t.Errorf("to an operator of %s:\n%s", agent, text)
+		}
+	}
+}

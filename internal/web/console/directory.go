@@ -203,7 +203,7 @@ func (k *Console) acceptCard(v *visit) error {
 func (k *Console) accepting(v *visit) (provider.Person, error) {
 	who, err := k.person(v)
 	if err == nil && !k.steers(who, v.r.PathValue("id"), v.r.PostFormValue("grants") != "") {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "to accept a card needs the permission %s; an administrator gives roles in operators.roles", people.Steer)
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T("to accept a card needs the permission %s; an administrator gives roles in operators.roles", people.Steer))
 	}
 	return who, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -19,7 +20,11 @@ import (
 func (k *Console) operating(v *visit, route operations.Route) (provider.Person, error) {
 	who, err := k.person(v)
 	if err == nil && !route.Permits(k.rights(who)) {
-		err = agentauth.Errorf(agentauth.CodeUnauthorized, "this page needs the permission %s%s; an administrator gives roles in operators.roles", route.Needs, map[bool]string{true: " at every agent"}[route.Whole])
+		text := lang.Mark("this page needs the permission %s; an administrator gives roles in operators.roles")
+		if route.Whole {
+			text = lang.Mark("this page needs the permission %s at every agent; an administrator gives roles in operators.roles")
+		}
+		err = agentauth.Errorf(agentauth.CodeUnauthorized, "%s", v.T(text, route.Needs))
 	}
 	return who, err
 }

@@ -60,14 +60,18 @@ var changed []string
 // routedConsole is a console at a URL whose operator has logged in some time ago.
 func routedConsole(t *testing.T, at string, age time.Duration) (*Console, *http.Cookie) {
 	t.Helper()
-	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	changed = nil
-	pages, err := operations.New(operations.Config{Now: func() time.Time { return now }, V1: func(string, people.Rights) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			changed = append(changed, r.Method+" "+r.URL.Path)
-			http.Error(w, "{}", http.StatusTeapot)
-		})
-	}})
+	return consoleBefore(t, at, age, func(w http.ResponseWriter, r *http.Request) {
+		changed = append(changed, r.Method+" "+r.URL.Path)
+		http.Error(w, "{}", http.StatusTeapot)
+	})
+}
+
+// consoleBefore is a console before an interface for operators.
+func consoleBefore(t *testing.T, at string, age time.Duration, v1 http.HandlerFunc) (*Console, *http.Cookie) {
+	t.Helper()
+	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
+	pages, err := operations.New(operations.Config{Now: func() time.Time { return now }, V1: func(string, people.Rights) http.Handler { return v1 }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,8 @@ type advisorPage struct {
 	Held     []heldUse // capabilities in force, those without use first
 	MoreHeld bool
 	Signs    bool
+
+	MayStop, MaySteer bool // the visitor, at the agent
 }
 
 // counted counts the records that are read, and ends at a limit of records and of pages.

@@ -138,11 +138,11 @@ type row struct {
 	Reason  string // code of the first
 	More    int    // further reasons
 	Outcome bool   // it tells the outcome of a decision
-	Give    bool   // a grant can follow it
+	Give    bool   // a grant by the visitor can follow it
 }
 
-func rowOf(l *lang.Language, r evidence.Record) row {
-	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != "", Give: api.Givable(r) == ""}
+func rowOf(l *lang.Language, may people.Rights, r evidence.Record) row {
+	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != "", Give: may.MayAt(people.Steer, r.AgentID) && api.Givable(r) == ""}
 	out.Said, out.Class = said(l, r)
 	if n := len(r.Details.Reasons); n > 0 {
 		out.Reason, out.More = r.Details.Reasons[0].Code, n-1
@@ -315,7 +315,7 @@ func (page *evidencePage) find(v *Visit, s search) error {
 	}
 	page.Counted, page.Facets = len(records), facets(v.Language, s, records)
 	for _, r := range records[:min(len(records), shownRecords)] {
-		page.Rows = append(page.Rows, rowOf(v.Language, r))
+		page.Rows = append(page.Rows, rowOf(v.Language, v.Rights, r))
 	}
 	switch {
 	case len(records) > shownRecords:

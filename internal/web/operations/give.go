@@ -71,16 +71,19 @@ func (p *Pages) givePage(v *Visit) (*givePage, api.Giving) {
 	ask := api.Giving{Record: id, Principal: page.User, Holder: said("holder"), Uses: 1, DryRun: true}
 	minutes := giveMinutes
 	for _, one := range []struct {
-		name, text string
-		into       *int
-		most       int
-	}{{"minutes", page.Minutes, &minutes, giveLongest}, {"uses", page.Times, &ask.Uses, 1000}} {
+		text, wrong string
+		into        *int
+		most        int
+	}{
+		{page.Minutes, lang.Mark("minutes must be a number from 1 to %s"), &minutes, giveLongest},
+		{page.Times, lang.Mark("uses must be a number from 1 to %s"), &ask.Uses, 1000},
+	} {
 		if one.text == "" {
 			continue
 		}
 		n, err := strconv.Atoi(one.text)
 		if err != nil || n < 1 || n > one.most {
-			page.Problem = v.T("%s must be a number from 1 to %s", one.name, lang.Number(one.most))
+			page.Problem = v.T(one.wrong, lang.Number(one.most))
 			continue
 		}
 		*one.into = n
@@ -128,7 +131,7 @@ func (page *givePage) answer(v *Visit, err error) (Answer, error) {
 		_ = page.preview(v, api.Giving{Record: v.PathValue("id"), DryRun: true}) // the problem says it
 		page.Ready = false
 	}
-	return Answer{Page: "give", Title: "Grant", Body: page}, nil
+	return Answer{Page: "give", Title: v.T("Grant"), Body: page}, nil
 }
 
 // grantSentence says in one sentence what is given.
@@ -147,7 +150,7 @@ func grantSentence(l *lang.Language, g api.Grant) (string, error) {
 			limits = append(limits, limit.Argument+" "+limit.Says)
 		}
 		if len(limits) > 0 {
-			text += l.T(", with %s and %s", strings.Join(limits, l.T(" and ")), one.Others)
+			text += l.T(", with %s and %s", strings.Join(limits, " "+l.T("and")+" "), one.Others)
 		} else {
 			text += l.T(", with %s", one.Others)
 		}

@@ -55,7 +55,7 @@ func (p *Pages) live(v *Visit) (Answer, error) {
 	}
 	for _, s := range sealed {
 		if r := s.Record(); r.Details.OutcomeOf == "" && len(page.Rows) < shownLive {
-			page.Rows = append(page.Rows, rowOf(v.Language, r))
+			page.Rows = append(page.Rows, rowOf(v.Language, v.Rights, r))
 		}
 	}
 	var activity api.ActivityReport

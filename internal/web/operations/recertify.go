@@ -87,6 +87,7 @@ func (page *advisorPage) recertify(p *Pages, v *Visit, since time.Time) error {
 		return err
 	}
 	page.MoreHeld = next != ""
+	page.MayStop, page.MaySteer = v.Rights.MayAt(people.Stop, page.Agent), v.Rights.MayAt(people.Steer, page.Agent)
 	for _, c := range found {
 		one, err := p.useOf(v, c, since)
 		if err != nil {

@@ -86,7 +86,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	r := sealed.Record()
-	page := recordPage{Row: rowOf(v.Language, r), Sentence: sentence(v.Language, r), Verdict: verdict(v.Language, r), Facts: factsOf(v.Language, r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
+	page := recordPage{Row: rowOf(v.Language, v.Rights, r), Sentence: sentence(v.Language, r), Verdict: verdict(v.Language, r), Facts: factsOf(v.Language, r), Purpose: r.Intent.Purpose, Of: r.Details.OutcomeOf}
 	page.Sealed = sealedFacts{sealed.Hash().String(), sealed.Prev().String(), r.Details.SigningKeyID, sealed.Algorithm(), r.Details.ChainID.String(), r.Details.Sequence}
 	for _, reason := range r.Details.Reasons {
 		if strings.Contains(reason.Message, reason.Operation) {

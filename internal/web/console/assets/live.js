@@ -51,7 +51,7 @@
       const give = row.querySelector(".w").appendChild(document.createElement("a"));
       give.href = "/admin/give/" + encodeURIComponent(r.id);
       give.className = "give";
-      give.textContent = "Grant";
+      give.textContent = t("Grant");
       give.before(" ");
     }
     const link = row.querySelector(".i a");
