@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // vector is one file of testdata/vectors/token.
@@ -24,6 +26,10 @@ type vector struct {
 	Arguments string          `json:"arguments"`
 	At        int64           `json:"at"`
 	Audience  string          `json:"audience"`
+	Issuer    string          `json:"issuer"`
+	Point     token.Point     `json:"point"`
+	Draft01   bool            `json:"draft_01"`
+	Strict    bool            `json:"strict"`
 	Revoked   []string        `json:"revoked"`
 	Decision  string          `json:"decision"`
 	Codes     []string        `json:"codes"`
@@ -43,8 +49,19 @@ func (v vector) arguments(t *testing.T) []string {
 		"--proof", file("proof", []byte(v.Proof)), "--operation", v.Operation, "--arguments", v.Arguments,
 		"--at", strconv.FormatInt(v.At, 10), "--output", "json",
 	}
-	if v.Audience != "" {
-		args = append(args, "--audience", v.Audience)
+	for flag, value := range map[string]string{"audience": v.Audience, "issuer": v.Issuer, "nonce": v.Point.Nonce} {
+		if value != "" {
+			args = append(args, "--"+flag, value)
+		}
+	}
+	for flag, set := range map[string]bool{
+		"accept-draft-01": v.Draft01, "strict": v.Strict,
+		"require-audience": v.Point.RequireAudience, "require-chain-audience": v.Point.ChainAudience,
+	} {
+		args = append(args, fmt.Sprintf("--%s=%t", flag, set))
+	}
+	for _, identity := range v.Point.Identity {
+		args = append(args, "--identity", identity)
 	}
 	if len(v.Revoked) > 0 {
 		args = append(args, "--revoked", strings.Join(v.Revoked, ","))
@@ -64,7 +81,9 @@ func TestTokenVerifyAnswersEveryVector(t *testing.T) {
 			t.Fatal(err)
 		}
 		var v vector
-		if err := json.Unmarshal(data, &v); err != nil {
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields() // a field that no flag says would change the question
+		if err := d.Decode(&v); err != nil {
 			t.Fatal(name, err)
 		}
 		t.Run(v.Name, func(t *testing.T) { v.mustAnswer(t) })
