@@ -155,10 +155,12 @@ func (p *Proxies) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// Told returns a request of which another proxy tells, as coming from its RemoteAddr. The
+// Told returns a request of which another proxy tells, as coming from an address. The
 // connection on which it was told is that of the proxy.
-func Told(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), key{}, Address{ip: parse(r.RemoteAddr).ip, text: r.RemoteAddr}))
+func Told(r *http.Request, from string) *http.Request {
+	told := r.WithContext(context.WithValue(r.Context(), key{}, Address{ip: parse(from).ip, text: from}))
+	told.RemoteAddr = from
+	return told
 }
 
 // Of returns where a request comes from. Without [Proxies.Handler] before it, that is the

@@ -147,8 +147,7 @@ func (d *Door) asked(ctx context.Context, q *question) (*http.Request, *Route, *
 		}
 	}
 	if q.from != "" {
-		r.RemoteAddr = q.from
-		r = peer.Told(r)
+		r = peer.Told(r, q.from)
 	}
 	if q.peer != nil {
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{q.peer}, VerifiedChains: [][]*x509.Certificate{{q.peer}}}
