@@ -108,6 +108,11 @@ func (t *town) begin(ctx context.Context) error {
 	return t.login(ctx)
 }
 
+// cardFormat is the card of an agent, by its name and its address.
+const cardFormat = `{"name":%[1]q,"description":"An agent","version":"1.0.0","supportedInterfaces":[{"url":"http://%[2]s/%[1]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
+	"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],
+	"skills":[{"id":"export","name":"Export","description":"Exports data","tags":["data"]},{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`
+
 // serveAgents serves the cards of all agents, in this process.
 func (t *town) serveAgents() (address string, err error) {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -122,9 +127,7 @@ func (t *town) serveAgents() (address string, err error) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"name":%[1]q,"description":"An agent","version":"1.0.0","supportedInterfaces":[{"url":"http://%[2]s/%[1]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
-			"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],
-			"skills":[{"id":"export","name":"Export","description":"Exports data","tags":["data"]},{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`, name, address) //nolint:gosec // JSON, which no browser reads
+		fmt.Fprintf(w, cardFormat, name, address) //nolint:gosec // JSON, which no browser reads
 	})}
 	go func() { _ = t.agents.Serve(l) }() // how it ends is of no interest
 	return address, nil
