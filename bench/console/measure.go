@@ -137,16 +137,9 @@ func (t *town) find(ctx context.Context) error {
 
 // pages are all pages that are measured.
 func (t *town) pages() []page {
-	at := func(path string, query ...string) string {
-		v := url.Values{}
-		for i := 0; i < len(query); i += 2 {
-			v.Set(query[i], query[i+1]) //nolint:gosec // callers give pairs
-		}
-		return path + "?" + v.Encode()
-	}
 	k, now := t.known, time.Now().UTC()
 	busy, agent := agentName(0), agentName(3)
-	return []page{
+	return append([]page{
 		{"Home", "/admin"},
 		{"Inbox", "/approve"},
 		{"Inbox, page 7", "/approve?page=7"},
@@ -184,6 +177,13 @@ func (t *town) pages() []page {
 		{"Graph of an agent", at("/admin/graph", "agent", agent, "hops", "2")},
 		{"Graph without an edge", at("/admin/graph", "agent", agent, "without", agent+","+agentName(t.callee(3, 0)))},
 		{"Graph until a time", at("/admin/graph", "until", now.Add(-10*24*time.Hour).Format("2006-01-02T15:04"))},
+	}, t.evidencePages(agent)...)
+}
+
+// evidencePages are those about records, and those that have no data of their own.
+func (t *town) evidencePages(agent string) []page {
+	k, now := t.known, time.Now().UTC()
+	return []page{
 		{"Evidence", "/admin/evidence"},
 		{"Evidence by agent", at("/admin/evidence", "agent", agent)},
 		{"Evidence by caller", at("/admin/evidence", "requester", agent)},
@@ -202,6 +202,15 @@ func (t *town) pages() []page {
 		{"Advisor", at("/admin/advisor", "agent", agent)},
 		{"Gateways and keys", "/admin/settings"},
 	}
+}
+
+// at is a path with a query of pairs.
+func at(path string, query ...string) string {
+	v := url.Values{}
+	for i := 0; i < len(query); i += 2 {
+		v.Set(query[i], query[i+1]) //nolint:gosec // callers give pairs
+	}
+	return path + "?" + v.Encode()
 }
 
 // measure requests every page some times, one after the other.
