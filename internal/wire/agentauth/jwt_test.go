@@ -42,6 +42,8 @@ func TestAAPH2_FormsOfTokens(t *testing.T) {
 		"with two of aud":    compact(goodHead, `{"iss":"h","aud":["a","b"],"iat":1,"exp":2,"jti":"j"}`),
 		"with none of aud":   compact(goodHead, `{"iss":"h","aud":[],"iat":1,"exp":2,"jti":"j"}`),
 		"with aud as number": compact(goodHead, `{"iss":"h","aud":[1],"iat":1,"exp":2,"jti":"j"}`),
+		"with sub as number": compact(goodHead, `{"iss":"h","sub":1,"aud":"a","iat":1,"exp":2,"jti":"j"}`),
+		"with kid as list":   compact(goodHead, `{"iss":"h","agent_kid":["k"],"aud":"a","iat":1,"exp":2,"jti":"j"}`),
 		"without jti":        compact(goodHead, `{"iss":"h","aud":"a","iat":1,"exp":2}`),
 		"with iat as text":   compact(goodHead, `{"iss":"h","aud":"a","iat":"1","exp":2,"jti":"j"}`),
 		"before 1970 a bit":  compact(goodHead, `{"iss":"h","aud":"a","iat":-0.5,"exp":2,"jti":"j"}`),
