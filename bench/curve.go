@@ -244,7 +244,7 @@ func (c contestant) run(ctx context.Context, dir, binary string, length time.Dur
 	return &measured, err
 }
 
-// front is what is called: the gateway with a proof on every call, or the proxy.
+// front receives the calls: the gateway with a proof on every call, or the proxy.
 func (c contestant) front(ctx context.Context, t *town) (*front, error) {
 	if !c.peer {
 		fronts, err := t.withProofs(ctx)

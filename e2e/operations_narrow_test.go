@@ -8,7 +8,7 @@ import (
 )
 
 // TestOperatorsNarrowAndKeep narrows a capability to its use with a passkey: the old one is
-// denied, and the new one, which its holder finds in its list, allows what was used alone.
+// denied, and the new one, which its holder finds in its list, allows the used operations alone.
 // One that was not used is kept, on record.
 func TestOperatorsNarrowAndKeep(t *testing.T) {
 	w, b := operating(t, options{})

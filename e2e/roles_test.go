@@ -175,7 +175,7 @@ func (s *operatorShell) byUserCode(c *http.Client, found []string) {
 	}
 }
 
-// session is the file of the session, and what is in it.
+// session is the file of the session, and its contents.
 func (s *operatorShell) session() (file string, kept map[string]any) {
 	s.t.Helper()
 	file = filepath.Join(s.home, ".config", "powerbox", "sessions", strings.NewReplacer("/", "_", ":", "_").Replace(strings.Replace(s.server, "://", "_", 1))+".json")
@@ -280,7 +280,7 @@ func (s *operatorShell) refreshes() {
 }
 
 // TestPagesFollowRoles visits the pages as people of each role, at every agent and at one:
-// the menu, the actions, and the URLs of what is not theirs.
+// the menu, the actions, and the URLs of other agents.
 func TestPagesFollowRoles(t *testing.T) {
 	at, dir := "127.0.0.1:"+freePort(t), t.TempDir()
 	file := filepath.Join(dir, "powerbox.yaml")

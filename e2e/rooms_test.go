@@ -50,7 +50,7 @@ func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
 			t.Errorf("AAP-A7 what changes something, %s: HTTP %d; want 403", name, status)
 		}
 	}
-	// A refused form comes back with what was typed, and the reason.
+	// A refused form comes back with its values, and the reason.
 	wrong := url.Values{"capability": {"transfer_money"}, "max.hand.amount": {"999999999"}, "lasts": {"week"}, "answer": {"grant"}}
 	if status, page := alice.post("/host-agents/"+agent.id+"/grants", wrong); status < 400 || !strings.Contains(page, `id="problem"`) || !strings.Contains(page, `value="999999999"`) || !strings.Contains(page, `value="week" selected`) {
 		t.Errorf("AAP-K8 a refused grant by hand: HTTP %d; want the form with what was typed\n%s", status, page)

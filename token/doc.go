@@ -17,7 +17,7 @@
 //   - A signature may be remembered ([Memo]), a verdict never: time and the
 //     revocation of every link are looked at on every call.
 //   - Anything that is absent is refused.
-//   - What is for somebody is for nobody else: a token with an audience, a proof with one,
+//   - An audience excludes all others: a token with an audience, a proof with one,
 //     and a root whose issuer is not that of the keys ([KeySet.Of]).
 //
 // The package takes bytes, keys and times. It opens nothing, reads no clock

@@ -10,7 +10,7 @@ import (
 
 // illFormed says why a constraint is not well-formed in the sense of the draft's section
 // 3.4, or "". [powerbox.ParseConstraint] has seen to the members and their kinds. The
-// algebra keeps what is refused here: a meet may be empty, a token may not say so.
+// algebra keeps forms that are refused here: a meet may be empty, a token may not say so.
 func illFormed(c powerbox.Constraint) string {
 	switch c := c.(type) {
 	case powerbox.All:

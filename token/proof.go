@@ -50,7 +50,7 @@ type Expected struct {
 	Audience string
 	// Identity has further names of this enforcement point: a proof and the tokens of the
 	// chain may be for any of them. Where neither says who this is, everything that is
-	// for somebody is refused.
+	// for another audience is refused.
 	Identity []string
 	// ProofAudience demands that the proof has an aat_aud. Audience implies it.
 	ProofAudience bool

@@ -131,7 +131,7 @@ func TestTableIsTransitive(t *testing.T) {
 	}
 }
 
-// TestAllWidensNothing takes clauses in every number: what is accepted never admits a
+// TestAllWidensNothing takes clauses in every number: an accepted one never admits a
 // value that the parent does not, and each parent clause needs one clause that it covers,
 // which may serve another one too (draft, section 4.5).
 func TestAllWidensNothing(t *testing.T) {

@@ -362,7 +362,7 @@ func floodOfStarts(d *door) {
 	}
 }
 
-// TestClientMetadataIsFetchedFromPublicAddressesOnly has the server asked to fetch what is
+// TestClientMetadataIsFetchedFromPublicAddressesOnly has the server asked to fetch documents that are
 // not public (SSRF), where the operator admits documents of every host.
 func TestClientMetadataIsFetchedFromPublicAddressesOnly(t *testing.T) {
 	fetched := false

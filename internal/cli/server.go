@@ -57,7 +57,7 @@ type Operator struct {
 
 // Operator finds the server and who calls it: by the shared token in the environment, by
 // the session of powerbox login, or by the shared token in the server's directory. The
-// session comes before that file, so that what is done has a name.
+// session comes before that file, so that every change has a name.
 func (p *Program) Operator(o *OperatorFlags) (*Operator, error) {
 	op := &Operator{Base: strings.TrimRight(o.Server, "/"), Token: p.Env(OperatorTokenEnv), HTTP: NewHTTPClient(), Now: p.Now}
 	var c *config.Config

@@ -18,7 +18,7 @@ type Config struct {
 	Store     Store                          `key:"store" doc:"Where state and evidence are kept."`
 	Identity  Identity                       `key:"identity" doc:"Trusted identities: sessions, calling agents, built-in users."`
 	Agents    []Agent                        `key:"agents" doc:"The protected agents."`
-	Doors     []Door                         `key:"doors" doc:"Listeners at which other gateways, such as Envoy, Caddy and nginx, ask whether a request may go on (docs/how-to/other-gateways.md). Absent: none."`
+	Doors     []Door                         `key:"doors" doc:"Listeners at which other gateways, such as Envoy, Caddy and nginx, ask whether a request may continue (docs/how-to/other-gateways.md). Absent: none."`
 	Offers    map[string][]Offer             `key:"offers" doc:"Per agent, the grants that callers can request."`
 	Scopes    map[string]map[string][]string `key:"scopes" doc:"Per calling agent and protected agent, the operations (grant/operation) that need no capability in mode scoped. An empty list allows nothing."`
 	Skills    map[string][]Skill             `key:"skills" doc:"Per agent, the operation of each skill."`

@@ -71,7 +71,7 @@ func (c *Config) administers() bool {
 	return named || groups
 }
 
-// checkOperators wants roles that somebody can have, and a way to administer.
+// checkOperators wants roles that a person can have, and a way to administer.
 func (k checker) checkOperators() {
 	var tenants []string
 	for _, a := range k.Agents {

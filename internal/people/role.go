@@ -26,7 +26,7 @@ const (
 // permissionNames are in the order of the bits.
 var permissionNames = []string{"see", "evidence", "contents", "stop", "steer", "administer", "approve"}
 
-// Permissions returns each permission by itself.
+// Permissions returns each permission alone.
 func Permissions() []Permission {
 	return []Permission{See, Evidence, Contents, Stop, Steer, Administer, Approve}
 }

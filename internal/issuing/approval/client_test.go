@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// TestQuestionsOfAClientAreCountedForEachPerson: one person who asks too much through a
+// TestQuestionsOfAClientAreCountedForEachPerson: too many questions for one person through a
 // client takes nothing from the client's other people. A holder alone is counted whole.
 func TestQuestionsOfAClientAreCountedForEachPerson(t *testing.T) {
 	asker := func(principal string, c *issuer.Client) string {

@@ -53,7 +53,7 @@ func (i *Issuer) Consent(ctx context.Context, agentID string, caller identity.Ca
 var ErrNotConsented = errors.New("no person has approved this request, or the approval has ended")
 
 // Redeem issues what people approved of an authorization request, once. A second time is
-// [ErrUsed], with the question that says what was issued.
+// [ErrUsed], with the question that has the issued capabilities.
 func (i *Issuer) Redeem(ctx context.Context, caller identity.Caller, key string) ([]Capability, Asked, error) {
 	asked, known, err := i.config.Asker.Find(ctx, key)
 	agent := asked.Approved.Agent

@@ -57,7 +57,7 @@ func TestGiftIsExact(t *testing.T) {
 }
 
 // TestGiftIsWithinPolicyAndOffer refuses what policy does not allow, what it leaves to people,
-// what takes the handle of a resource, and what is frozen or not offered.
+// what takes the handle of a resource, and frozen or missing operations.
 func TestGiftIsWithinPolicyAndOffer(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*town, *issuer.Gift)

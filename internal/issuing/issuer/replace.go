@@ -99,7 +99,7 @@ func (i *Issuer) replacement(agent *Agent, old Capability, keep []string) (Capab
 	return c, nil
 }
 
-// resealed has a shape admit the handles of another root in the place of those that it
+// resealed has a shape admit the handles of another root instead of those that it
 // admits.
 func resealed(s powerbox.Shape, argument string, renamed map[string]string) (powerbox.Shape, error) {
 	fields := s.Fields()

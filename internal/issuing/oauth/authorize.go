@@ -48,7 +48,7 @@ func (s *Server) Read(ctx context.Context, q url.Values) (Authorization, error) 
 // challengeLength is that of a SHA-256 in base64url.
 const challengeLength = 43
 
-// read reads the part of which the client is told what is wrong.
+// read reads the part whose errors the client is told.
 func (s *Server) read(a *Authorization, q url.Values) error {
 	a.challenge = q.Get("code_challenge")
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestClientMetadataDocuments reads documents of clients, and refuses those that no client
-// can be known by. What is refused by its URL is not fetched.
+// can be known by. A document with a refused URL is not fetched.
 func TestClientMetadataDocuments(t *testing.T) {
 	const id = "https://app.example.org/client.json"
 	good := `{"client_id":"` + id + `","client_name":"App","redirect_uris":["https://app.example.org/cb","http://127.0.0.1/cb"],"token_endpoint_auth_method":"none"}`

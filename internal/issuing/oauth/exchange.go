@@ -98,7 +98,7 @@ func asExchange(err error) error {
 }
 
 // actorOf is the chain of holders of a capability: who acts, and for whom; nil where it was
-// passed on to nobody.
+// passed on to no caller.
 func actorOf(c issuer.Capability) *Actor {
 	chain := slices.Compact(append(slices.Clone(c.Through), c.Holder))
 	if len(chain) < 2 {

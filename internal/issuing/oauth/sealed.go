@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// kind separates what is sealed, and begins its text, so that leaks can be found.
+// kind separates sealed values, and begins its text, so that leaks can be found.
 type kind string
 
 const (

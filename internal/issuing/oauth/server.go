@@ -42,13 +42,13 @@ type Config struct {
 	Named     func(holder string) string // the operator's name of a calling agent, "" for none
 	Seal      cipher.AEAD                // of codes and refresh tokens; it makes its own nonces
 	Key       ed25519.PrivateKey         // that signs access tokens
-	Lifetimes Lifetimes                  // of what is sent to clients
+	Lifetimes Lifetimes                  // of values that are sent to clients
 	Now       func() time.Time
 	Random    io.Reader
 	Log       *slog.Logger
 }
 
-// Lifetimes bound what is sent to clients. Capabilities have their own.
+// Lifetimes bound the values that are sent to clients. Capabilities have their own.
 type Lifetimes struct{ Access, Code time.Duration }
 
 // Server is the authorization server. Its methods can be called by many goroutines.

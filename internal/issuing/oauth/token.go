@@ -91,7 +91,7 @@ func proves(verifier, challenge string) bool {
 }
 
 // copied revokes what a code or refresh token gave that came twice: someone has a copy of
-// it, and nobody can tell who (RFC 9700, sections 2.1.1 and 4.14.2).
+// it, and the server cannot tell who (RFC 9700, sections 2.1.1 and 4.14.2).
 func (s *Server) copied(ctx context.Context, r Resource, caller identity.Caller, ids []string, what string) error {
 	s.config.Log.WarnContext(ctx, "an OAuth credential came twice, so that someone has a copy of it; its capabilities are revoked",
 		slog.String("what", what), slog.String("holder", caller.Holder.ID), slog.Any("capabilities", ids))
@@ -203,7 +203,7 @@ func (s *Server) Revoke(ctx context.Context, c Client, text string) error {
 	return s.revoke(ctx, of.Agent, s.caller(c.ID, b.Principal, nil), b.Issued)
 }
 
-// Introspection is what is told of an access token (RFC 7662).
+// Introspection is the answer about an access token (RFC 7662).
 type Introspection struct {
 	Active   bool     `json:"active"`
 	Issuer   string   `json:"iss,omitempty"`

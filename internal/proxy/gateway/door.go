@@ -24,15 +24,15 @@ type Carries struct {
 }
 
 // Advice is the decision about a call that another proxy forwards. Exactly one of the two
-// is meant: the call may go on as Forward says, or the rest is the answer to its caller.
+// is meant: the call may continue as Forward says, or the rest is the answer to its caller.
 type Advice struct {
-	Forward *Forward // nil for a call that must not go on
+	Forward *Forward // nil for a call that must not continue
 	Status  int
 	Header  http.Header
 	Body    []byte
 }
 
-// Forward is a call that was allowed and recorded, as it goes on.
+// Forward is a call that was allowed and recorded, as it continues.
 type Forward struct {
 	Decision string // id of the record
 	Agent    string
@@ -130,7 +130,7 @@ func (x *decoded) beyond() *evidence.Reason {
 	return nil
 }
 
-// needsAnswer reports whether an answer has to be changed before the caller may have it:
+// needsAnswer reports whether an answer must be changed before the caller may have it:
 // tasks of other callers are in lists, and a card or an address for events would lead past
 // the proxy.
 func (x *decoded) needsAnswer() bool {
@@ -176,7 +176,7 @@ func (x *decoded) notAsDecided() *evidence.Reason {
 	return nil
 }
 
-// advise hands a call that may go on to the proxy that asks.
+// advise hands a call that may continue to the proxy that asks.
 func (g *Gateway) advise(w http.ResponseWriter, x *decided, e extras) {
 	f, err := g.forwardable(x, e)
 	if err != nil {

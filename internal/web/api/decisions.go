@@ -139,7 +139,7 @@ const (
 const maxRequestID = 256
 
 // Handler returns the interface: everything under /access/v1, and the document that says
-// where what is.
+// the places of the interfaces.
 func (d *Decisions) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, do := range map[string]func(context.Context, *Guard, powerbox.Value) (any, error){

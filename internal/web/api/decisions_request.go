@@ -182,7 +182,7 @@ func attemptNamed(id string) (GuardAttempt, bool) {
 	return GuardAttempt{Agent: string(name), Digest: digest}, cut && err == nil && strings.HasPrefix(id, "arq_")
 }
 
-// discovery says where what is (section 9.2.2).
+// discovery names the endpoints (section 9.2.2).
 func (d *Decisions) discovery(w http.ResponseWriter, r *http.Request) {
 	all := map[string]string{
 		"policy_decision_point": strings.TrimSuffix(d.URL, "/"), "access_evaluation_endpoint": d.at("/access/v1/evaluation"), "access_evaluations_endpoint": d.at("/access/v1/evaluations"),

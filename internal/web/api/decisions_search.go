@@ -13,7 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 )
 
-// SearchKnown lists what is known, for searches. Each list is in no order.
+// SearchKnown lists the known names, for searches. Each list is in no order.
 type SearchKnown struct {
 	Users  func() []SearchUser
 	Agents func() []string
@@ -21,7 +21,7 @@ type SearchKnown struct {
 	Items func(agent, collection string) []string
 }
 
-// SearchUser is a user, without the prefix user:, and what is known of the user.
+// SearchUser is a user, without the prefix user:, and the known attributes.
 type SearchUser struct {
 	ID            string
 	Groups, Roles []string

@@ -40,7 +40,7 @@ type Giving struct {
 	DryRun  bool            `json:"dry_run,omitempty"` // only say what would be given
 }
 
-// Grant is what was given, or would be.
+// Grant is a grant that was made, or would be.
 type Grant struct {
 	Capability string          `json:"capability,omitempty"` // id; absent from a dry run
 	Record     string          `json:"record"`
@@ -238,7 +238,7 @@ func recordedArguments(r evidence.Record, body []byte) (json.RawMessage, bool) {
 	return r.Details.Arguments, true
 }
 
-// limitsOf is the shape of a grant: what was typed, or exactly the recorded arguments.
+// limitsOf is the shape of a grant: the typed limits, or exactly the recorded arguments.
 func limitsOf(q Giving, out *Grant) (powerbox.Shape, error) {
 	if len(q.Limits) > 0 {
 		v, err := powerbox.ParseValue(q.Limits)

@@ -17,7 +17,7 @@ type Delegations func(ctx context.Context, q DelegationQuery) (*gate.Graph, Trie
 // DelegationQuery is which hand-overs are wanted.
 type DelegationQuery struct {
 	Without [2]string // a pair that is left out; the zero pair for none
-	// Until leaves out what was recorded later; the zero time for nothing. Configuration and
+	// Until leaves out later records; the zero time for nothing. Configuration and
 	// cards are those of now.
 	Until time.Time
 	// Sees reports whether hand-overs to an agent are shown.

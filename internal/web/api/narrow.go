@@ -10,7 +10,7 @@ type Narrowed struct {
 	Sequence int64 `json:"sequence,omitempty"`
 }
 
-// narrow puts a narrower capability in the place of one.
+// narrow replaces a capability with a narrower one.
 func (a *Admin) narrow(r *http.Request) (any, error) {
 	var body replacing
 	if err := decode(r, &body); err != nil {

@@ -76,7 +76,7 @@ func (k *Console) language(r *http.Request) *lang.Language {
 	return lang.Choose(k.cookie(r, languageCookie), r.Header.Get("Accept-Language"))
 }
 
-// again is where a reader comes back to after choosing another language. What was posted is
+// again is where a reader comes back to after choosing another language. A posted form is
 // not sent again.
 func again(r *http.Request) string {
 	if r.Method == http.MethodGet {

@@ -259,7 +259,7 @@ func (k *Console) toGrant(v *visit) error {
 	return k.showGrant(v, http.StatusOK, "")
 }
 
-// showGrant shows the form of a grant by hand, with what was typed where it was refused.
+// showGrant shows the form of a grant by hand, with the typed values after a refusal.
 func (k *Console) showGrant(v *visit, status int, problem string) error {
 	who, err := k.person(v)
 	if err != nil {

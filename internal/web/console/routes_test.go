@@ -54,7 +54,7 @@ func (noDesk) Questions(context.Context, approval.Person) (own, review []approva
 	return nil, nil, nil
 }
 
-// changed are the changes that reached what is behind the pages.
+// changed are the changes that reached the parts behind the pages.
 var changed []string
 
 // routedConsole is a console at a URL whose operator has logged in some time ago.
@@ -104,7 +104,7 @@ func (k *Console) allRooms() []room {
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
 // TestEveryChangeIsHeldToTheRule posts to every route that changes something, without a
-// passkey's signature: nothing changes, but what is taken away after a fresh login at a host
+// passkey's signature: nothing changes, but an end of authority after a fresh login at a host
 // that can have no passkeys.
 func TestEveryChangeIsHeldToTheRule(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -172,7 +172,7 @@ type noAdministrator struct{ anyone }
 func (noAdministrator) Administrator(provider.Person) bool { return false }
 
 // TestEveryPostSaysWhatItDoes lists the posts that ask for neither passkey nor fresh login
-// themselves. A new one has to be added here, with its rule, or have an effect.
+// themselves. A new one must be added here, with its rule, or have an effect.
 func TestEveryPostSaysWhatItDoes(t *testing.T) {
 	k, _ := routedConsole(t, "http://localhost:8700", 0)
 	got := map[string][]string{}

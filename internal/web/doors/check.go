@@ -123,7 +123,7 @@ func refused(a gateway.Advice) *auth.CheckResponse {
 	}
 }
 
-// changes are the headers that go on otherwise than they came.
+// changes are the headers that continue in another form.
 func changes(came, on http.Header) []*core.HeaderValueOption {
 	var out []*core.HeaderValueOption
 	for name, values := range on {

@@ -1,4 +1,4 @@
-// Package doors answers other gateways that ask whether a request may go on: Envoy's
+// Package doors answers other gateways that ask whether a request may continue: Envoy's
 // ext_authz over gRPC and HTTP, ext_proc, and the forward-auth convention of Caddy, nginx
 // and Traefik (ADR 128).
 //

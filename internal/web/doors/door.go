@@ -87,7 +87,7 @@ func (d *Door) advise(ctx context.Context, q *question, c gateway.Carries) gatew
 	return d.Gateway.Advise(r, c)
 }
 
-// removed are the names of headers that came and do not go on.
+// removed are the names of headers that came and are removed.
 func removed(came, on http.Header) []string {
 	var out []string
 	for name := range came {

@@ -10,7 +10,7 @@ import (
 )
 
 // The paths of the forms over HTTP. The proxy names one in its own settings, so that no
-// header of a caller chooses what is read. At pathBody the proxy sets headerBody itself, over
+// header of a caller chooses the request that is read. At pathBody the proxy sets headerBody itself, over
 // what a caller sent.
 const (
 	pathEnvoy   = "/ext_authz"

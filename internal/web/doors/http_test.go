@@ -99,7 +99,7 @@ func TestOverHTTPOnlyAYesIsBelow300(t *testing.T) {
 	}
 }
 
-// TestAProxyTellsOfTheRequestInHeaders: Caddy, Traefik and nginx. What is missing or there
+// TestAProxyTellsOfTheRequestInHeaders: Caddy, Traefik and nginx. A header that is missing or there
 // twice is denied.
 func TestAProxyTellsOfTheRequestInHeaders(t *testing.T) {
 	w := newTown(t, "scoped")

@@ -32,7 +32,7 @@ func headersOf(h http.Header, pseudo ...string) *core.HeaderMap {
 
 // processed is what Envoy makes of the answers to one exchange.
 type processed struct {
-	path     string // of the request that goes on
+	path     string // of the request that continues
 	decision string
 	body     string
 	header   http.Header

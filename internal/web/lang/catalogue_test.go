@@ -273,7 +273,7 @@ func values(t *testing.T, text string) []string {
 }
 
 // TestTextsOutsideOfTheCatalogue lists the texts in Go code that look like sentences and are
-// not translated. A new one has to be translated, or to stand in testdata/english.txt.
+// not translated. A new one must be translated, or stand in testdata/english.txt.
 func TestTextsOutsideOfTheCatalogue(t *testing.T) {
 	var got []string
 	for _, folder := range pagesOf {

@@ -30,7 +30,7 @@ type Language struct {
 	form  form
 }
 
-// form is how a language writes what is no word.
+// form is how a language writes numbers and quotation marks.
 type form struct {
 	open, close    string // quotation marks
 	decimal, group string

@@ -139,7 +139,7 @@ func tag(source string) token {
 }
 
 // pieces splits a run of tokens where something opens or closes that the run has no other
-// end of, and rewrites what is between.
+// end of, and rewrites the text between.
 func pieces(run []token, replace func(string) string) string {
 	var stack []int
 	loose, middles := map[int]bool{}, map[int][]int{}
@@ -217,7 +217,7 @@ func piece(run []token, replace func(string) string) string {
 	return out.String()
 }
 
-// branches rewrites what is between {{if}} and {{end}}, each side of an {{else}} alone.
+// branches rewrites the text between {{if}} and {{end}}, each side of an {{else}} alone.
 func branches(run []token, out *strings.Builder, replace func(string) string) {
 	depth, begin := 0, 0
 	for i, t := range run {

@@ -226,7 +226,7 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// back tells a client what is wrong, by the browser, where the client is known.
+// back sends an error to a client, by the browser, where the client is known.
 func (h *Handler) back(w http.ResponseWriter, r *http.Request, a oauth.Authorization, err error) error {
 	var e *oauth.Error
 	if a.Redirect == "" || !errors.As(err, &e) {

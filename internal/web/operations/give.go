@@ -49,7 +49,7 @@ func (p *Pages) giveRoutes() []Route {
 	}
 }
 
-// giveForm shows what would be given. What was typed is posted, so that no address, history
+// giveForm shows what would be given. The values are posted, so that no address, history
 // or log has arguments.
 func (p *Pages) giveForm(v *Visit) (Answer, error) {
 	page, ask := p.givePage(v)
@@ -134,7 +134,7 @@ func (page *givePage) answer(v *Visit, err error) (Answer, error) {
 	return Answer{Page: "give", Title: v.T("Grant"), Body: page}, nil
 }
 
-// grantSentence says in one sentence what is given.
+// grantSentence words a grant in one sentence.
 func grantSentence(l *lang.Language, g api.Grant) (string, error) {
 	all, _, err := inWords(l, g.Authority)
 	if err != nil {

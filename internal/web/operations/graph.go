@@ -35,7 +35,7 @@ type graphPage struct {
 	Then    then     // up to when records count
 }
 
-// then is the time up to which a graph has what is on record.
+// then is the time up to which a graph counts records.
 type then struct {
 	Asked       string     // as in the URL, "" for now
 	Until       *time.Time // the end of its step, nil for now

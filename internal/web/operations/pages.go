@@ -101,7 +101,7 @@ const (
 	Asks                // a POST that changes nothing, and has what no address may have
 	TakesAway
 	Gives
-	// Ruled is for posts of people about what is their own, such as answers and logins.
+	// Ruled is for posts of people about their own things, such as answers and logins.
 	// Each has a rule of its own; the console names it.
 	Ruled
 )

@@ -176,7 +176,7 @@ func (p *Pages) narrowAnswer(v *Visit, keep []string, failed *Refused) (Answer, 
 	return Answer{Page: "narrow", Title: v.T("Narrow"), Body: page}, err
 }
 
-// narrow puts the narrower capability in the place of the wider one.
+// narrow replaces the wider capability with the narrower one.
 func (p *Pages) narrow(v *Visit) (Answer, error) {
 	id, keep := v.PathValue("id"), v.PostForm["keep"]
 	var made api.Narrowed
