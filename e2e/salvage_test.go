@@ -170,8 +170,11 @@ func TestATK74_DamagedJournalOfTheStore(t *testing.T) {
 					missing++
 				}
 			}
-			if missing > 3 || strings.Contains(bundle, `"evidence.salvage"`) != (missing > 0) || missing > 0 && !strings.Contains(bundle, fmt.Sprintf(`"records":%d}`, missing)) {
-				t.Errorf("%d records are missing, and not on record as lost", missing)
+			// Where the file had the damaged record already, none is lost, and those behind it are
+			// sealed anew.
+			told := strings.Contains(bundle, `"evidence.salvage"`)
+			if missing > 3 || missing > 0 && !told || told && !strings.Contains(bundle, fmt.Sprintf(`"records":%d}`, missing)) {
+				t.Errorf("%d records are missing, and the record of the salvage says otherwise", missing)
 			}
 		})
 	}
