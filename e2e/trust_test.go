@@ -136,7 +136,7 @@ func TestEXT18_OneNumberForEverybody(t *testing.T) {
 	if code != 4 || !strings.Contains(out, "-0.5000") || bytes.Equal(spoilt, a.bundle()) {
 		t.Errorf("a broken chain: exit %d\n%s", code, out)
 	}
-	if out, code := w.cli("trust", "nobody"); code == 0 || !strings.Contains(out, "no agent nobody") {
+	if out, code := w.cli("trust", "nobody"); code == 0 || !strings.Contains(out, `no agent "nobody"`) {
 		t.Errorf("of nobody: exit %d\n%s", code, out)
 	}
 }
