@@ -207,7 +207,7 @@ var contestants = []contestant{
 	{name: "gateway, PostgreSQL", lines: database},
 }
 
-// database starts a PostgreSQL of its own, on the disk.
+// database starts a private PostgreSQL, on the disk.
 func database(ctx context.Context) (lines string, ok bool, stop func() error, err error) {
 	if _, err := exec.LookPath("initdb"); err != nil {
 		return "", false, nil, nil

@@ -20,7 +20,7 @@ type Chains struct {
 	// proofs are refused: it is unknown whether they were used.
 	Started time.Time
 	// Drafts are the versions and constraint types that are accepted; the zero one accepts
-	// draft -02 with every type of ours.
+	// draft -02 with every extension type.
 	Drafts Drafts
 }
 

@@ -16,7 +16,7 @@ type Operators struct {
 // RoleGiven is a role that some people have.
 type RoleGiven struct {
 	Role    string   `key:"role" required:"true" enum:"viewer,approver,auditor,operator,administrator" doc:"The role (docs/how-to/operators.md)."`
-	Who     []string `key:"who" required:"true" doc:"Who has it: principals such as user:bob, or group:NAME."`
+	Who     []string `key:"who" required:"true" doc:"Holders of the role: principals such as user:bob, or group:NAME."`
 	Agents  []string `key:"agents" doc:"Agents at which it is held. Absent, and without tenants: at all, and for the server as a whole."`
 	Tenants []string `key:"tenants" doc:"Labels (agents[].tenant) of further agents at which it is held."`
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Permission is a set of things that a person who operates may do. The zero Permission is
-// none, and no person has it.
+// none, and is given to no person.
 type Permission uint8
 
 // The permissions.

@@ -94,7 +94,7 @@ func origin(uri string) string {
 // Fetcher gets documents. internal/outbound has the one that keeps to the address policy.
 type Fetcher func(ctx context.Context, address string) ([]byte, error)
 
-// Documents are the metadata documents of clients whose id is the URL of theirs
+// Documents are the metadata documents of clients whose id is the URL of the document
 // (draft-ietf-oauth-client-id-metadata-document).
 type Documents struct {
 	// Hosts that may have them; "*" is every host.

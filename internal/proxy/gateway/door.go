@@ -130,7 +130,7 @@ func (x *decoded) beyond() *evidence.Reason {
 	return nil
 }
 
-// needsAnswer reports whether an answer must be changed before the caller may have it:
+// needsAnswer reports whether an answer must be changed before the caller gets it:
 // tasks of other callers are in lists, and a card or an address for events would lead past
 // the proxy.
 func (x *decoded) needsAnswer() bool {

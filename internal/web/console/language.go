@@ -95,7 +95,7 @@ func (k *Console) setLanguage(v *visit) error {
 	return v.see(ours(v.r.URL.Query().Get("back")))
 }
 
-// languageOf is the language of the page that a form was on, "" for one that names none of ours.
+// languageOf is the language of the page that a form was on, "" for one that names no known language.
 func languageOf(form url.Values) string {
 	if l, ok := lang.Named(form.Get("language")); ok {
 		return l.Tag
