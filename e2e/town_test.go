@@ -446,23 +446,51 @@ func (w *town) write(name, text string) {
 
 // A program's port is below those that the system hands out, or a connection of
 // another test could take it before the program does. It is none of the ports of
-// examples/premises, whose tests run beside these.
-const firstPort, lastPort = 15000, 24000
+// examples/premises, whose tests run beside these. Each process of tests has a share
+// of its own: two that chose one port would each take the other's program for theirs.
+const firstPort, portShare, portShares = 15000, 1000, 9
+
+// ownPorts is the first port of this process's share. The lock of the share's file
+// lasts as long as the process.
+var ownPorts = sync.OnceValues(func() (int, error) {
+	for n := range portShares {
+		f, err := os.OpenFile(filepath.Join(os.TempDir(), "powerbox-e2e-ports-"+strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			return 0, err
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			portLock = f
+			return firstPort + n*portShare, nil
+		}
+		_ = f.Close()
+	}
+	return 0, fmt.Errorf("%d other processes of these tests run; want fewer", portShares)
+})
+
+// portLock keeps the lock's file from being closed as garbage.
+var portLock *os.File
 
 // handedOut are the ports that a test of this process has.
 var handedOut sync.Map
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort))
+	first, err := ownPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		port := strconv.Itoa(first + rand.IntN(portShare))
 		if _, taken := handedOut.LoadOrStore(port, true); taken {
 			continue
 		}
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			l.Close()
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			_ = l.Close()
+			t.Cleanup(func() { handedOut.Delete(port) })
 			return port
 		}
+		handedOut.Delete(port)
 	}
 	t.Fatal("no port is free")
 	return ""
