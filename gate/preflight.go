@@ -60,31 +60,3 @@ func Preflight(h Handoff, now time.Time) *Failure {
 	}
 	return f
 }
-
-// Handoff returns a delegation between two agents of the graph, with what their
-// declarations come to at a time; what it requires is for the caller to fill in.
-func (g *Graph) Handoff(from, to string, now time.Time) (Handoff, error) {
-	h := Handoff{From: from, To: to}
-	pair, err := g.pair(from, to)
-	if err != nil {
-		return h, err
-	}
-	authority := func(patterns []powerbox.Pattern) (powerbox.Authority, error) {
-		clauses := make([]powerbox.Clause, 0, len(patterns))
-		for _, p := range patterns {
-			clauses = append(clauses, powerbox.Clause{Pattern: p, Shape: powerbox.AnyArguments()})
-		}
-		return powerbox.NewAuthority(powerbox.Window{Until: now.Add(time.Hour)}, 0, clauses...)
-	}
-	surface := make([]powerbox.Pattern, 0, len(g.nodes[pair[1]].Surface))
-	for _, op := range g.nodes[pair[1]].Surface {
-		surface = append(surface, powerbox.ExactPattern(op))
-	}
-	if h.Caps, err = authority(surface); err != nil {
-		return h, err
-	}
-	if span, scoped := g.scope[pair]; scoped {
-		h.Scope, err = authority(g.spans[span].Patterns)
-	}
-	return h, err
-}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/agentcard"
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
@@ -110,7 +110,7 @@ func (i *Instance) drifts(ctx context.Context, agent string) ([]api.Drift, error
 
 // delegations are the hand-overs that configuration and cards allow, and the recorded
 // attempts.
-func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gate.Graph, api.Tried, error) {
+func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*graph.Graph, api.Tried, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
 	for _, agent := range i.current().Agents {

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/holder/guard"
 	"github.com/powerbox-project/powerbox/internal/cli/design"
 	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
@@ -226,7 +227,7 @@ func (d *demo) radius(ctx context.Context) error {
 }
 
 // mapped writes the rows of one agent.
-func (d *demo) mapped(agent string, reach []gate.Reached) {
+func (d *demo) mapped(agent string, reach []graph.Reached) {
 	short := func(operations []string) string {
 		out := make([]string, 0, len(operations))
 		for _, op := range operations {
@@ -235,7 +236,7 @@ func (d *demo) mapped(agent string, reach []gate.Reached) {
 		slices.Sort(out)
 		return cmp.Or(strings.Join(out, ", "), "-")
 	}
-	slices.SortStableFunc(reach, func(a, b gate.Reached) int { return cmp.Compare(a.Agent, b.Agent) })
+	slices.SortStableFunc(reach, func(a, b graph.Reached) int { return cmp.Compare(a.Agent, b.Agent) })
 	for _, r := range reach {
 		if r.Agent == agent {
 			continue

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
 // Finding is one thing that a check has to say.
@@ -78,7 +78,7 @@ func (d *Declarations) ends() (from, to map[string]bool) {
 }
 
 // explained is the text of GATE-3 with why.
-func explained(e gate.Edge) string {
+func explained(e graph.Edge) string {
 	switch {
 	case len(e.Wire.Requires) == 0:
 		return e.Failure.Error() + "; the wire does not say what it requires"

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
 // maxFileBytes is the size of the largest file that is read.
@@ -393,7 +393,7 @@ func Admits(entries []string, operation string) bool {
 
 // Graph is what the gate makes of the declarations. Agents that only scopes or
 // wires name are in it, with no surface.
-func (d *Declarations) Graph() (*gate.Graph, error) {
+func (d *Declarations) Graph() (*graph.Graph, error) {
 	for _, s := range d.Scopes {
 		d.mention(s.From, s.Place)
 		d.mention(s.To, s.Place)
@@ -402,18 +402,18 @@ func (d *Declarations) Graph() (*gate.Graph, error) {
 		d.mention(w.From, w.Place)
 		d.mention(w.To, w.Place)
 	}
-	var nodes []gate.Node
+	var nodes []graph.Node
 	for _, id := range slices.Sorted(maps.Keys(d.Agents)) {
 		a := d.Agents[id]
 		ops, err := operationsOf(a.Prefix, a.Operations)
 		if err != nil {
 			return nil, fmt.Errorf("%s: agent %s: %w", a.Place, id, err)
 		}
-		nodes = append(nodes, gate.Node{ID: id, Surface: ops})
+		nodes = append(nodes, graph.Node{ID: id, Surface: ops})
 	}
-	var spans []gate.Span
+	var spans []graph.Span
 	for _, s := range d.Scopes {
-		span := gate.Span{From: s.From, To: s.To}
+		span := graph.Span{From: s.From, To: s.To}
 		for _, e := range s.Entries {
 			p, err := pattern(d.Agents[s.To].Prefix, e)
 			if err != nil {
@@ -423,15 +423,15 @@ func (d *Declarations) Graph() (*gate.Graph, error) {
 		}
 		spans = append(spans, span)
 	}
-	var wires []gate.Wire
+	var wires []graph.Wire
 	for _, w := range d.Wires {
 		ops, err := operationsOf(d.Agents[w.To].Prefix, w.Requires)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", w.Place, err)
 		}
-		wires = append(wires, gate.Wire{From: w.From, To: w.To, Requires: ops})
+		wires = append(wires, graph.Wire{From: w.From, To: w.To, Requires: ops})
 	}
-	return gate.NewGraph(nodes, spans, wires)
+	return graph.New(nodes, spans, wires)
 }
 
 func (d *Declarations) mention(id string, at Place) {

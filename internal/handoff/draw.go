@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
 // maxDrawn is how many agents a picture has at most.
@@ -25,7 +26,7 @@ type View struct {
 // Tree writes the graph as a tree, from every origin or from one agent. An agent
 // that was shown above is not shown again; those that hand nothing on stand beside who hands
 // to them.
-func Tree(w io.Writer, g *gate.Graph, v View) error {
+func Tree(w io.Writer, g *graph.Graph, v View) error {
 	failures := map[string]*gate.Failure{}
 	for _, e := range g.Edges() {
 		if e.Failure != nil {
@@ -49,7 +50,7 @@ func Tree(w io.Writer, g *gate.Graph, v View) error {
 	}
 	t := tree{w: w, g: g, failures: failures, under: firstWires(g, origins), levels: maxShown}
 	if v.Levels > 0 {
-		t.levels, t.radii = min(v.Levels, maxShown), map[string]gate.Radius{}
+		t.levels, t.radii = min(v.Levels, maxShown), map[string]graph.Radius{}
 		for _, r := range g.Radii() {
 			t.radii[r.Agent] = r
 		}
@@ -66,7 +67,7 @@ func Tree(w io.Writer, g *gate.Graph, v View) error {
 
 // firstWires finds, for every agent, the wire nearest to an origin that leads to
 // it: under that one it is shown with what it hands on.
-func firstWires(g *gate.Graph, origins []string) map[string]string {
+func firstWires(g *graph.Graph, origins []string) map[string]string {
 	first := map[string]string{}
 	queue := slices.Clone(origins)
 	for _, o := range origins {
@@ -84,7 +85,7 @@ func firstWires(g *gate.Graph, origins []string) map[string]string {
 }
 
 // walk marks what wires lead to, without recursion.
-func walk(g *gate.Graph, from string, reached map[string]bool) {
+func walk(g *graph.Graph, from string, reached map[string]bool) {
 	queue := []string{from}
 	for len(queue) > 0 {
 		at := queue[0]
@@ -101,10 +102,10 @@ func walk(g *gate.Graph, from string, reached map[string]bool) {
 
 type tree struct {
 	w         io.Writer
-	g         *gate.Graph
+	g         *graph.Graph
 	failures  map[string]*gate.Failure
-	under     map[string]string      // the wire that an agent is shown under
-	radii     map[string]gate.Radius // where not everything is shown
+	under     map[string]string       // the wire that an agent is shown under
+	radii     map[string]graph.Radius // where not everything is shown
 	levels    int
 	depth     int
 	elsewhere bool
@@ -122,7 +123,7 @@ func (t *tree) line(text string) {
 
 // plain reports whether a wire is one that passes, to someone who hands nothing
 // on: there is nothing to show below it.
-func (t *tree) plain(w gate.Wire) bool {
+func (t *tree) plain(w graph.Wire) bool {
 	return t.failures[wireKey(w)] == nil && len(t.g.From(w.To)) == 0
 }
 
@@ -171,14 +172,14 @@ func (t *tree) below(agent, indent string) {
 	}
 }
 
-func (t *tree) judged(w gate.Wire) string {
+func (t *tree) judged(w graph.Wire) string {
 	if f := t.failures[wireKey(w)]; f != nil {
 		return "never passes: " + f.Error()
 	}
 	return strings.Join(names(w), ", ")
 }
 
-func names(w gate.Wire) []string {
+func names(w graph.Wire) []string {
 	out := make([]string, len(w.Requires))
 	for i, op := range w.Requires {
 		out[i] = op.String()
@@ -186,12 +187,12 @@ func names(w gate.Wire) []string {
 	return out
 }
 
-func wireKey(w gate.Wire) string {
+func wireKey(w graph.Wire) string {
 	return w.From + "\x00" + w.To + "\x00" + strings.Join(names(w), "\x00")
 }
 
 // picture is the drawing: the agents that have wires, with the judged edges.
-func picture(g *gate.Graph) (ids []string, number map[string]int, edges []gate.Edge, err error) {
+func picture(g *graph.Graph) (ids []string, number map[string]int, edges []graph.Edge, err error) {
 	edges = g.Edges()
 	number = map[string]int{}
 	for _, e := range edges {
@@ -209,7 +210,7 @@ func picture(g *gate.Graph) (ids []string, number map[string]int, edges []gate.E
 }
 
 // DOT writes the graph for Graphviz. Edges that never pass are red and dashed.
-func DOT(w io.Writer, g *gate.Graph) error {
+func DOT(w io.Writer, g *graph.Graph) error {
 	ids, _, edges, err := picture(g)
 	if err != nil {
 		return err
@@ -235,7 +236,7 @@ func dotText(s string) string {
 }
 
 // Mermaid writes the graph as a Mermaid flowchart.
-func Mermaid(w io.Writer, g *gate.Graph) error {
+func Mermaid(w io.Writer, g *graph.Graph) error {
 	ids, number, edges, err := picture(g)
 	if err != nil {
 		return err
@@ -282,11 +283,11 @@ const (
 
 // SVG draws the graph in layers, origins on the left. It has no script and loads
 // nothing.
-func SVG(w io.Writer, g *gate.Graph) error { return draw(w, g, nil) }
+func SVG(w io.Writer, g *graph.Graph) error { return draw(w, g, nil) }
 
 // SVGReach is [SVG] with what an agent could reach if it were taken over: what its
 // scopes allow, and what it could only reach where nothing is gated.
-func SVGReach(w io.Writer, g *gate.Graph, from string) error {
+func SVGReach(w io.Writer, g *graph.Graph, from string) error {
 	looks := map[string]string{from: takenBox}
 	for _, r := range g.Reach(from) {
 		switch {
@@ -319,7 +320,7 @@ func Layout(n int, ends [][2]int) (x, y []int, width, height int) {
 	return x, y, width, height
 }
 
-func draw(w io.Writer, g *gate.Graph, looks map[string]string) error {
+func draw(w io.Writer, g *graph.Graph, looks map[string]string) error {
 	ids, number, edges, err := picture(g)
 	if err != nil {
 		return err

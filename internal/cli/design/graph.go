@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/plain"
 	"github.com/powerbox-project/powerbox/internal/version"
 )
@@ -173,12 +174,12 @@ func gates(d *handoff.Declarations) {
 
 // graphJSON is the stable form of a graph.
 type graphJSON struct {
-	Agents  int            `json:"agents"`
-	Wires   []edgeJSON     `json:"wires"`
-	Cycles  [][]string     `json:"cycles"`
-	Broad   []gate.Broad   `json:"over_broad"`
-	Radii   []gate.Radius  `json:"blast_radius"`
-	Reached []gate.Reached `json:"reach,omitempty"` // of --from
+	Agents  int             `json:"agents"`
+	Wires   []edgeJSON      `json:"wires"`
+	Cycles  [][]string      `json:"cycles"`
+	Broad   []graph.Broad   `json:"over_broad"`
+	Radii   []graph.Radius  `json:"blast_radius"`
+	Reached []graph.Reached `json:"reach,omitempty"` // of --from
 }
 
 type edgeJSON struct {
@@ -255,8 +256,8 @@ func newGraphShow(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func describeGraph(part, whole *gate.Graph, from string) graphJSON {
-	out := graphJSON{Agents: len(part.Nodes()), Wires: []edgeJSON{}, Cycles: append([][]string{}, part.Cycles()...), Broad: append([]gate.Broad{}, part.OverBroad()...), Radii: part.Radii()}
+func describeGraph(part, whole *graph.Graph, from string) graphJSON {
+	out := graphJSON{Agents: len(part.Nodes()), Wires: []edgeJSON{}, Cycles: append([][]string{}, part.Cycles()...), Broad: append([]graph.Broad{}, part.OverBroad()...), Radii: part.Radii()}
 	for _, e := range part.Edges() {
 		edge := edgeJSON{From: e.Wire.From, To: e.Wire.To, Requires: []string{}, Passes: e.Failure == nil, Failure: e.Failure}
 		for _, op := range e.Wire.Requires {
@@ -268,7 +269,7 @@ func describeGraph(part, whole *gate.Graph, from string) graphJSON {
 		out.Wires = append(out.Wires, edge)
 	}
 	if from != "" {
-		out.Reached = append([]gate.Reached{}, whole.Reach(from)...)
+		out.Reached = append([]graph.Reached{}, whole.Reach(from)...)
 	}
 	return out
 }
@@ -278,7 +279,7 @@ func describeGraph(part, whole *gate.Graph, from string) graphJSON {
 const shownWhole = 60
 
 // printWrong prints the head of a graph: its size, and the delegations that can never pass.
-func printWrong(p *cli.Program, g *gate.Graph) error {
+func printWrong(p *cli.Program, g *graph.Graph) error {
 	if len(g.Nodes()) <= shownWhole {
 		return nil // it is in sight
 	}
@@ -305,7 +306,7 @@ func printWrong(p *cli.Program, g *gate.Graph) error {
 // shownRadii is how many agents the table of radii has without --all.
 const shownRadii = 20
 
-func printRadius(p *cli.Program, part, whole *gate.Graph, from string, all bool) error {
+func printRadius(p *cli.Program, part, whole *graph.Graph, from string, all bool) error {
 	fmt.Fprintln(p.Stdout)
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	if from != "" {
@@ -317,7 +318,7 @@ func printRadius(p *cli.Program, part, whole *gate.Graph, from string, all bool)
 		return w.Flush()
 	}
 	radii := part.Radii()
-	slices.SortStableFunc(radii, func(a, b gate.Radius) int { return b.AmbientOperations - a.AmbientOperations })
+	slices.SortStableFunc(radii, func(a, b graph.Radius) int { return b.AmbientOperations - a.AmbientOperations })
 	left := 0
 	if !all && len(radii) > shownRadii {
 		left = len(radii) - shownRadii

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
 // Delegations returns the hand-overs that configuration, cards and records know of.
-type Delegations func(ctx context.Context, q DelegationQuery) (*gate.Graph, Tried, error)
+type Delegations func(ctx context.Context, q DelegationQuery) (*graph.Graph, Tried, error)
 
 // DelegationQuery is which hand-overs are wanted.
 type DelegationQuery struct {
@@ -30,8 +30,8 @@ type GraphReport struct {
 	Edges  []GraphEdge  `json:"edges"`
 	// Reach is what the agent that was asked about could reach if it were taken over,
 	// nearest first.
-	Reach  []gate.Reached `json:"reach"`
-	Cycles [][]string     `json:"cycles"`
+	Reach  []graph.Reached `json:"reach"`
+	Cycles [][]string      `json:"cycles"`
 	// First is the time of the first recorded attempt. Until is up to when attempts are counted,
 	// where that was asked for, and Step in which steps, in seconds.
 	First *time.Time `json:"first,omitempty"`
@@ -43,7 +43,7 @@ type GraphReport struct {
 
 // GraphAgent is an agent, or a caller, with its blast radius.
 type GraphAgent struct {
-	gate.Radius
+	graph.Radius
 	Operations []string `json:"operations"` // that it offers
 }
 
@@ -97,7 +97,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := GraphReport{Agents: []GraphAgent{}, Reach: []gate.Reached{}, Cycles: append([][]string{}, g.Cycles()...), Step: int64(tried.Step / time.Second), Behind: tried.Behind}
+	out := GraphReport{Agents: []GraphAgent{}, Reach: []graph.Reached{}, Cycles: append([][]string{}, g.Cycles()...), Step: int64(tried.Step / time.Second), Behind: tried.Behind}
 	if !tried.First.IsZero() {
 		out.First = &tried.First
 	}
@@ -123,7 +123,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 }
 
 // edges has one edge for each pair with a wire or an attempt.
-func edges(g *gate.Graph, tried []Pair, without [2]string) []GraphEdge {
+func edges(g *graph.Graph, tried []Pair, without [2]string) []GraphEdge {
 	all := map[[2]string]*GraphEdge{}
 	of := func(from, to string) *GraphEdge {
 		key := [2]string{from, to}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -26,8 +26,8 @@ type graphPage struct {
 	Picture *picture
 	Wrong   string // why there is no picture
 	Edges   []edgeRow
-	Radii   []gate.Radius
-	Reached []gate.Reached
+	Radii   []graph.Radius
+	Reached []graph.Reached
 	Cycles  [][]string
 	Changes []change // by the edge that is thought away
 	Back    string   // the page with the edge
@@ -70,7 +70,7 @@ type edgeRow struct {
 }
 
 // change is the radius of an agent with an edge and without it.
-type change struct{ Before, After gate.Radius }
+type change struct{ Before, After graph.Radius }
 
 // The bounds of the page.
 const (
@@ -157,7 +157,7 @@ func (page *graphPage) fill(l *lang.Language, report api.GraphReport) {
 		page.Agents = append(page.Agents, a.Agent)
 		page.Radii = append(page.Radii, a.Radius)
 	}
-	slices.SortStableFunc(page.Radii, func(a, b gate.Radius) int {
+	slices.SortStableFunc(page.Radii, func(a, b graph.Radius) int {
 		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(b.GatedOperations, a.GatedOperations), cmp.Compare(a.Agent, b.Agent))
 	})
 	page.Cycles = report.Cycles
@@ -221,7 +221,7 @@ func within(edges []api.GraphEdge, agent string, hops int) map[string]bool {
 
 // changes are the radii that differ between two graphs.
 func changes(before, after api.GraphReport) []change {
-	then := map[string]gate.Radius{}
+	then := map[string]graph.Radius{}
 	for _, a := range after.Agents {
 		then[a.Agent] = a.Radius
 	}
@@ -255,7 +255,7 @@ type box struct {
 type line struct{ Path, Class, Title string }
 
 // draw makes the picture of the edges on the page.
-func (page *graphPage) draw(l *lang.Language, reach []gate.Reached) {
+func (page *graphPage) draw(l *lang.Language, reach []graph.Reached) {
 	number, ids := map[string]int{}, []string{}
 	ends := make([][2]int, len(page.Edges))
 	of := func(id string) int {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -102,7 +102,7 @@ func TestHomeIsBounded(t *testing.T) {
 func TestGraphOfATime(t *testing.T) {
 	first, until := noon.Add(-48*time.Hour), noon.Add(-24*time.Hour+5*time.Minute)
 	v1 := &answers{of: map[string]any{"/v1/graph": api.GraphReport{
-		Agents: []api.GraphAgent{{Radius: gate.Radius{Agent: "desk"}}, {Radius: gate.Radius{Agent: "mail"}}}, Edges: []api.GraphEdge{{From: "desk", To: "mail", Given: 2}}, First: &first, Until: &until, Step: 300,
+		Agents: []api.GraphAgent{{Radius: graph.Radius{Agent: "desk"}}, {Radius: graph.Radius{Agent: "mail"}}}, Edges: []api.GraphEdge{{From: "desk", To: "mail", Given: 2}}, First: &first, Until: &until, Step: 300,
 	}}}
 	answer, err := v1.visit(t, "/admin/graph?agent=desk&hops=1&until=2026-01-01T12:00", (*Pages).graph)
 	if err != nil {

@@ -1,10 +1,15 @@
-package gate
+// Package graph is who may hand what to whom, from declarations alone (GATE-12):
+// which delegations can never pass, which scopes are wider than what they are for,
+// and how far an agent reaches that was taken over.
+package graph
 
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 )
 
 // Node is an agent of a delegation graph.
@@ -26,7 +31,7 @@ type Wire struct {
 }
 
 // Graph is who may hand what to whom, from declarations alone (GATE-12). It does
-// not change after [NewGraph].
+// not change after [New].
 type Graph struct {
 	nodes []Node
 	wires []Wire
@@ -41,9 +46,9 @@ type Graph struct {
 	sizes   []int                           // of surfaces
 }
 
-// NewGraph reads declarations. An agent that is there twice or not at all, and
+// New reads declarations. An agent that is there twice or not at all, and
 // two scopes of one pair, are errors.
-func NewGraph(nodes []Node, spans []Span, wires []Wire) (*Graph, error) {
+func New(nodes []Node, spans []Span, wires []Wire) (*Graph, error) {
 	g := &Graph{
 		nodes: nodes, wires: wires, spans: spans, index: make(map[string]int, len(nodes)), surface: make([]map[string]bool, len(nodes)),
 		scope: make(map[[2]int]int, len(spans)), out: make([][]int32, len(nodes)), needed: make(map[[2]int][]powerbox.Operation, len(wires)), sizes: make([]int, len(nodes)), ends: make([][2]int, len(wires)),
@@ -103,12 +108,12 @@ func (g *Graph) Nodes() []Node { return g.nodes }
 // Edge is a wire with what the gate would say to it.
 type Edge struct {
 	Wire    Wire
-	Scoped  bool     // a scope is declared for the pair
-	Failure *Failure // nil where it passes; an edge with one can never pass
+	Scoped  bool          // a scope is declared for the pair
+	Failure *gate.Failure // nil where it passes; an edge with one can never pass
 }
 
 // Edges judges every wire: Required within Caps(To) meet Scope(From), as
-// [Preflight] does.
+// [gate.Preflight] does.
 func (g *Graph) Edges() []Edge {
 	edges := make([]Edge, len(g.wires))
 	for i, w := range g.wires {
@@ -132,7 +137,7 @@ func (g *Graph) edge(i int, w Wire) Edge {
 	if len(missing) == 0 && len(w.Requires) > 0 {
 		return e
 	}
-	f := &Failure{From: w.From, To: w.To, Required: append(append([]string{}, allowed...), missing...), Allowed: append([]string{}, allowed...), Missing: append([]string{}, missing...)}
+	f := &gate.Failure{From: w.From, To: w.To, Required: append(append([]string{}, allowed...), missing...), Allowed: append([]string{}, allowed...), Missing: append([]string{}, missing...)}
 	for _, list := range []*[]string{&f.Required, &f.Allowed, &f.Missing} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
@@ -229,4 +234,32 @@ func (g *Graph) Effective() []Effective {
 		out[i] = Effective{s.From, s.To, g.reachable(s)}
 	}
 	return out
+}
+
+// Handoff returns a delegation between two agents of the graph, with what their
+// declarations come to at a time; what it requires is for the caller to fill in.
+func (g *Graph) Handoff(from, to string, now time.Time) (gate.Handoff, error) {
+	h := gate.Handoff{From: from, To: to}
+	pair, err := g.pair(from, to)
+	if err != nil {
+		return h, err
+	}
+	authority := func(patterns []powerbox.Pattern) (powerbox.Authority, error) {
+		clauses := make([]powerbox.Clause, 0, len(patterns))
+		for _, p := range patterns {
+			clauses = append(clauses, powerbox.Clause{Pattern: p, Shape: powerbox.AnyArguments()})
+		}
+		return powerbox.NewAuthority(powerbox.Window{Until: now.Add(time.Hour)}, 0, clauses...)
+	}
+	surface := make([]powerbox.Pattern, 0, len(g.nodes[pair[1]].Surface))
+	for _, op := range g.nodes[pair[1]].Surface {
+		surface = append(surface, powerbox.ExactPattern(op))
+	}
+	if h.Caps, err = authority(surface); err != nil {
+		return h, err
+	}
+	if span, scoped := g.scope[pair]; scoped {
+		h.Scope, err = authority(g.spans[span].Patterns)
+	}
+	return h, err
 }

@@ -1,7 +1,6 @@
-package gate_test
+package graph_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,48 +11,10 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
-func named(tb testing.TB, names ...string) []powerbox.Operation {
-	tb.Helper()
-	var out []powerbox.Operation
-	for _, name := range names {
-		op, err := powerbox.ParseOperation(name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		out = append(out, op)
-	}
-	return out
-}
-
-func patterns(tb testing.TB, scopes ...string) []powerbox.Pattern {
-	tb.Helper()
-	var out []powerbox.Pattern
-	for _, s := range scopes {
-		p, err := powerbox.ParseScope(s)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-
-func authority(tb testing.TB, ps []powerbox.Pattern) powerbox.Authority {
-	tb.Helper()
-	var clauses []powerbox.Clause
-	for _, p := range ps {
-		clauses = append(clauses, powerbox.Clause{Pattern: p, Shape: powerbox.AnyArguments()})
-	}
-	a, err := powerbox.NewAuthority(powerbox.Window{Until: noon.Add(time.Hour)}, 16, clauses...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return a
-}
 
 func exact(ops []powerbox.Operation) []powerbox.Pattern {
 	var out []powerbox.Pattern
@@ -61,33 +22,6 @@ func exact(ops []powerbox.Operation) []powerbox.Pattern {
 		out = append(out, powerbox.ExactPattern(op))
 	}
 	return out
-}
-
-// TestGATE3_Preflight: the denial lists all missing permissions, sorted, in the exact words.
-func TestGATE3_Preflight(t *testing.T) {
-	h := gate.Handoff{
-		From: "a", To: "b", Required: named(t, "z", "b", "x.read", "b"),
-		Caps: authority(t, exact(named(t, "x.read", "b", "y"))), Scope: authority(t, patterns(t, "x.*", "z")),
-	}
-	f := gate.Preflight(h, noon)
-	if f == nil || f.Error() != "Capability scope violation: {b, z}" || !errors.Is(f, powerbox.ErrDenied) {
-		t.Fatalf("GATE-3 %v", f)
-	}
-	want := &gate.Failure{From: "a", To: "b", Required: []string{"b", "x.read", "z"}, Allowed: []string{"x.read"}, Missing: []string{"b", "z"}}
-	if diff := cmp.Diff(want, f); diff != "" {
-		t.Error("GATE-10", diff)
-	}
-	h.Required = named(t, "x.read")
-	if f := gate.Preflight(h, noon); f != nil {
-		t.Errorf("GATE-1 %v", f)
-	}
-	if f := gate.Preflight(h, noon.Add(2*time.Hour)); f == nil {
-		t.Error("GATE-1 a scope that is over admits")
-	}
-	h.Required = nil
-	if f := gate.Preflight(h, noon); f == nil || f.Error() != "Capability scope violation: {}" {
-		t.Errorf("GATE-5 what nobody knows is admitted: %v", f)
-	}
 }
 
 // TestGATE12_EdgesArePreflights: the graph says of a wire what the gate would say
@@ -117,8 +51,8 @@ func TestGATE12_EdgesArePreflights(t *testing.T) {
 			}
 			return out
 		}
-		wire := gate.Wire{From: "x", To: "y", Requires: ops(required)}
-		g, err := gate.NewGraph([]gate.Node{{ID: "x"}, {ID: "y", Surface: ops(surface)}}, []gate.Span{{From: "x", To: "y", Patterns: ps}}, []gate.Wire{wire})
+		wire := graph.Wire{From: "x", To: "y", Requires: ops(required)}
+		g, err := graph.New([]graph.Node{{ID: "x"}, {ID: "y", Surface: ops(surface)}}, []graph.Span{{From: "x", To: "y", Patterns: ps}}, []graph.Wire{wire})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,19 +81,19 @@ func TestGATE12_EdgesArePreflights(t *testing.T) {
 }
 
 // house is a small graph: an origin, two in a circle, and one that sends mail.
-func house(t *testing.T) *gate.Graph {
+func house(t *testing.T) *graph.Graph {
 	t.Helper()
-	g, err := gate.NewGraph(
-		[]gate.Node{{ID: "analyst"}, {ID: "reports", Surface: named(t, "reports.read", "reports.write")}, {ID: "mailer", Surface: named(t, "mail.read", "mail.send")}, {ID: "lonely", Surface: named(t, "x")}},
-		[]gate.Span{
-			{From: "analyst", To: "reports", Patterns: patterns(t, "reports.*", "reports.print")},
-			{From: "reports", To: "mailer", Patterns: patterns(t, "mail.send")},
-			{From: "analyst", To: "lonely", Patterns: patterns(t, "x")},
+	g, err := graph.New(
+		[]graph.Node{{ID: "analyst"}, {ID: "reports", Surface: operationsOf("reports.read", "reports.write")}, {ID: "mailer", Surface: operationsOf("mail.read", "mail.send")}, {ID: "lonely", Surface: operationsOf("x")}},
+		[]graph.Span{
+			{From: "analyst", To: "reports", Patterns: scopesOf("reports.*", "reports.print")},
+			{From: "reports", To: "mailer", Patterns: scopesOf("mail.send")},
+			{From: "analyst", To: "lonely", Patterns: scopesOf("x")},
 		},
-		[]gate.Wire{
-			{From: "analyst", To: "reports", Requires: named(t, "reports.read")},
-			{From: "reports", To: "mailer", Requires: named(t, "mail.send")},
-			{From: "mailer", To: "reports", Requires: named(t, "reports.read", "reports.write")},
+		[]graph.Wire{
+			{From: "analyst", To: "reports", Requires: operationsOf("reports.read")},
+			{From: "reports", To: "mailer", Requires: operationsOf("mail.send")},
+			{From: "mailer", To: "reports", Requires: operationsOf("reports.read", "reports.write")},
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +114,7 @@ func TestGATE12_Graph(t *testing.T) {
 	if diff := cmp.Diff([]string{"mailer>reports scoped false Capability scope violation: {reports.read, reports.write}"}, failures); diff != "" {
 		t.Error("GATE-12", diff)
 	}
-	wantBroad := []gate.Broad{
+	wantBroad := []graph.Broad{
 		{From: "analyst", To: "reports", Pattern: "reports.*", Unused: []string{"reports.write"}},
 		{From: "analyst", To: "reports", Pattern: "reports.print.**", Nothing: true, Unused: []string{}},
 		{From: "analyst", To: "lonely", Pattern: "x.**", Unused: []string{"x"}},
@@ -194,7 +128,7 @@ func TestGATE12_Graph(t *testing.T) {
 	if diff := cmp.Diff([]string{"analyst"}, g.Origins()); diff != "" {
 		t.Error("GATE-12", diff)
 	}
-	wantRadii := []gate.Radius{
+	wantRadii := []graph.Radius{
 		{Agent: "analyst", AmbientAgents: 2, AmbientOperations: 4, GatedAgents: 2, GatedOperations: 3},
 		{Agent: "reports", AmbientAgents: 1, AmbientOperations: 2, GatedAgents: 1, GatedOperations: 1},
 		{Agent: "mailer", AmbientAgents: 1, AmbientOperations: 2},
@@ -203,7 +137,7 @@ func TestGATE12_Graph(t *testing.T) {
 	if diff := cmp.Diff(wantRadii, g.Radii()); diff != "" {
 		t.Error("GATE-12", diff)
 	}
-	wantReach := []gate.Reached{
+	wantReach := []graph.Reached{
 		{Agent: "reports", Through: []string{}, Operations: []string{"reports.read", "reports.write"}, Gated: []string{"reports.read", "reports.write"}},
 		{Agent: "mailer", Through: []string{"reports"}, Operations: []string{"mail.read", "mail.send"}, Gated: []string{}},
 		{Agent: "lonely", Through: []string{}, Operations: []string{}, Gated: []string{"x"}},
@@ -218,19 +152,19 @@ func TestGATE12_Graph(t *testing.T) {
 func TestGATE12_Radii(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "agents")
-		nodes := make([]gate.Node, n)
+		nodes := make([]graph.Node, n)
 		for i := range nodes {
-			nodes[i] = gate.Node{ID: fmt.Sprint(i)}
+			nodes[i] = graph.Node{ID: fmt.Sprint(i)}
 			for o := range rapid.IntRange(0, 2).Draw(t, "operations") {
 				op, _ := powerbox.ParseOperation(fmt.Sprintf("%d.%d", i, o))
 				nodes[i].Surface = append(nodes[i].Surface, op)
 			}
 		}
-		var wires []gate.Wire
+		var wires []graph.Wire
 		for range rapid.IntRange(0, 16).Draw(t, "wires") {
-			wires = append(wires, gate.Wire{From: fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, "from")), To: fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, "to"))})
+			wires = append(wires, graph.Wire{From: fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, "from")), To: fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, "to"))})
 		}
-		g, err := gate.NewGraph(nodes, nil, wires)
+		g, err := graph.New(nodes, nil, wires)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,14 +212,14 @@ func TestGATE12_Radii(t *testing.T) {
 
 // TestGATE12_BadDeclarations: a declaration that names no agent is refused.
 func TestGATE12_BadDeclarations(t *testing.T) {
-	a := []gate.Node{{ID: "a"}}
-	for name, f := range map[string]func() (*gate.Graph, error){
-		"an agent twice": func() (*gate.Graph, error) { return gate.NewGraph([]gate.Node{{ID: "a"}, {ID: "a"}}, nil, nil) },
-		"no name":        func() (*gate.Graph, error) { return gate.NewGraph([]gate.Node{{}}, nil, nil) },
-		"a wire away":    func() (*gate.Graph, error) { return gate.NewGraph(a, nil, []gate.Wire{{From: "a", To: "b"}}) },
-		"a scope away":   func() (*gate.Graph, error) { return gate.NewGraph(a, []gate.Span{{From: "b", To: "a"}}, nil) },
-		"a scope twice": func() (*gate.Graph, error) {
-			return gate.NewGraph(a, []gate.Span{{From: "a", To: "a"}, {From: "a", To: "a"}}, nil)
+	a := []graph.Node{{ID: "a"}}
+	for name, f := range map[string]func() (*graph.Graph, error){
+		"an agent twice": func() (*graph.Graph, error) { return graph.New([]graph.Node{{ID: "a"}, {ID: "a"}}, nil, nil) },
+		"no name":        func() (*graph.Graph, error) { return graph.New([]graph.Node{{}}, nil, nil) },
+		"a wire away":    func() (*graph.Graph, error) { return graph.New(a, nil, []graph.Wire{{From: "a", To: "b"}}) },
+		"a scope away":   func() (*graph.Graph, error) { return graph.New(a, []graph.Span{{From: "b", To: "a"}}, nil) },
+		"a scope twice": func() (*graph.Graph, error) {
+			return graph.New(a, []graph.Span{{From: "a", To: "a"}, {From: "a", To: "a"}}, nil)
 		},
 	} {
 		if _, err := f(); err == nil {
@@ -299,33 +233,33 @@ func TestGATE12_BadDeclarations(t *testing.T) {
 
 // fleet is a graph of many agents in layers, each handing on to some of those
 // further down.
-func fleet(tb testing.TB, agents, wires int) ([]gate.Node, []gate.Span, []gate.Wire) {
+func fleet(tb testing.TB, agents, wires int) ([]graph.Node, []graph.Span, []graph.Wire) {
 	tb.Helper()
-	nodes := make([]gate.Node, agents)
+	nodes := make([]graph.Node, agents)
 	for i := range nodes {
-		nodes[i] = gate.Node{ID: fmt.Sprintf("agent-%05d", i), Surface: named(tb, fmt.Sprintf("a%d.read", i), fmt.Sprintf("a%d.write", i), fmt.Sprintf("a%d.list", i))}
+		nodes[i] = graph.Node{ID: fmt.Sprintf("agent-%05d", i), Surface: operationsOf(fmt.Sprintf("a%d.read", i), fmt.Sprintf("a%d.write", i), fmt.Sprintf("a%d.list", i))}
 	}
-	spans, seen := []gate.Span{}, map[[2]int]bool{}
-	out := make([]gate.Wire, 0, wires)
+	spans, seen := []graph.Span{}, map[[2]int]bool{}
+	out := make([]graph.Wire, 0, wires)
 	for n := 0; len(out) < wires; n++ {
 		from := n % (agents - 1)
 		to := from + 1 + (n*7919+n/agents*104729)%(agents-from-1)
-		out = append(out, gate.Wire{From: nodes[from].ID, To: nodes[to].ID, Requires: nodes[to].Surface[:1]})
+		out = append(out, graph.Wire{From: nodes[from].ID, To: nodes[to].ID, Requires: nodes[to].Surface[:1]})
 		if pair := [2]int{from, to}; !seen[pair] {
 			seen[pair] = true
-			spans = append(spans, gate.Span{From: nodes[from].ID, To: nodes[to].ID, Patterns: patterns(tb, fmt.Sprintf("a%d.*", to))})
+			spans = append(spans, graph.Span{From: nodes[from].ID, To: nodes[to].ID, Patterns: scopesOf(fmt.Sprintf("a%d.*", to))})
 		}
 	}
 	return nodes, spans, out
 }
 
-// BenchmarkGraph analyses 10,000 agents and 100,000 wires: everything that graph
+// Benchmark analyses 10,000 agents and 100,000 wires: everything that graph
 // check and graph show ask.
-func BenchmarkGraph(b *testing.B) {
+func Benchmark(b *testing.B) {
 	nodes, spans, wires := fleet(b, 10_000, 100_000)
 	b.ReportAllocs()
 	for b.Loop() {
-		g, err := gate.NewGraph(nodes, spans, wires)
+		g, err := graph.New(nodes, spans, wires)
 		if err != nil {
 			b.Fatal(err)
 		}

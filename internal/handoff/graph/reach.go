@@ -1,4 +1,4 @@
-package gate
+package graph
 
 import (
 	"math/bits"
