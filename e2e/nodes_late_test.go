@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/store/pgtest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -39,4 +43,51 @@ func TestATK24_NothingGoesOnThatEndedMeanwhile(t *testing.T) {
 	if n := len(w.documents.got()) - reached; n > 0 {
 		t.Errorf("ATK-24 %d calls reached the agent", n)
 	}
+}
+
+// TestATK86_ADatabaseThatWaits has the database wait for a standby that is away. A call
+// is refused after the deadline. When the wait ends its record is there, followed by an
+// outcome that says that the call was not made.
+func TestATK86_ADatabaseThatWaits(t *testing.T) {
+	cluster, err := pgtest.New("fsync=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Close() })
+	database, err := cluster.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitsFor := func(standby string) {
+		t.Helper()
+		if err := cluster.Exec(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'", "SELECT pg_reload_conf()"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := start(t, options{database: database, extra: aSecond, mode: "prefer"})
+	body := invoke("search_documents", nil, "")
+	allowed(t, w.bearer(aliceToken, "documents", body)) // no proof that would be written before the record
+	waitsFor("FIRST 1 (away)")
+	probing, stop := context.WithCancel(t.Context())
+	var probes sync.WaitGroup
+	probes.Go(func() {
+		for n := 0; probing.Err() == nil; n++ {
+			_ = cluster.Exec(probing, "postgres", fmt.Sprintf("CREATE TABLE probe%d ()", n))
+		}
+	})
+	eventually(t, stepTime, func() string { return "the database waits for nothing" }, func() bool {
+		return cluster.Exec(t.Context(), "postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep') THEN RAISE 'not yet'; END IF; END $$") == nil
+	})
+	stop()
+	probes.Wait()
+	late := w.bearer(aliceToken, "documents", body)
+	refusedLate(t, "a call", late)
+	if n := len(w.documents.got()); n != 1 {
+		t.Errorf("ATK-86 %d calls reached the agent; want the one that was on record", n)
+	}
+	waitsFor("")
+	w.corrected("a call", late)
+	eventually(t, stepTime, func() string { return "ATK-86 calls do not continue" }, func() bool {
+		return w.bearer(aliceToken, "documents", body).Error == nil
+	})
 }

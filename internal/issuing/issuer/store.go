@@ -32,9 +32,9 @@ var ErrNoEvidence = errors.New("there is no evidence yet")
 type Store interface {
 	// Update runs change in one transaction and returns when that transaction
 	// is durable. An error of change, or of the store, means that nothing of it
-	// happened; a failure to write wraps [evidence.ErrNotWritten]. Where a store lost
-	// its database in the middle of a commit and cannot find out what became of it,
-	// that error says so, and the change may have happened. Evidence
+	// happened; a failure to write wraps [evidence.ErrNotWritten]. Where the store's
+	// database did not say in time what became of a commit, the error is an
+	// [evidence.LateError], and the change may have happened. Evidence
 	// appended by change, its leaves and a signed checkpoint over them commit
 	// together with the state. change may run while other changes share the
 	// same commit, and again from its beginning when one of them spoils it; it

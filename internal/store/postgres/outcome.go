@@ -10,11 +10,22 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/powerbox-project/powerbox/evidence"
 )
 
-// errUnknown is what a change ends with whose commit was sent and whose outcome
-// could not be found out in time. It may have happened; it was not acknowledged.
+// errUnknown is what a look at a commit ends with that the database did not acknowledge.
 var errUnknown = errors.New("the database did not say whether it is durable")
+
+// unknown is what a batch ends with whose commit was sent, and of which it could not be
+// found out in time what became of it.
+type unknown struct {
+	token [16]byte // of its transaction
+	err   error
+}
+
+// Error implements error.
+func (u *unknown) Error() string { return errUnknown.Error() + ": " + u.err.Error() }
 
 // errMoved is what a commit ends with that was not made under the epoch it began with.
 var errMoved = errors.New("another node has written meanwhile")
@@ -90,9 +101,50 @@ func (s *Store) settle(ctx context.Context, t *transaction) error {
 		}
 		s.repair(err)
 		if !pause(ctx, wait) {
-			return fmt.Errorf("%w: %w", errUnknown, err)
+			return &unknown{t.token, err}
 		}
 	}
+}
+
+// find waits until it is known what became of a commit, and returns nil if it happened. It
+// gives up when the store is closed.
+func (s *Store) find(token [16]byte) error {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		ctx, cancel := context.WithTimeout(s.life, s.config.Patience)
+		found, err := s.look(ctx, token)
+		cancel()
+		switch {
+		case err == nil && found:
+			return nil
+		case err == nil:
+			return fmt.Errorf("postgres: %w: the connection was lost at its commit", evidence.ErrNotWritten)
+		}
+		s.repair(err)
+		if !pause(s.life, wait) {
+			return errClosed
+		}
+	}
+}
+
+// answerLate answers the changes of a batch of which it is unknown what became of it. Those
+// that did not fail by themselves may still happen, and their callers can wait for that.
+func (s *Store) answerLate(u *unknown, batch []*change, results []error) {
+	late := make([]chan error, 0, len(batch))
+	for i, c := range batch {
+		if results[i] != nil {
+			c.answer(results[i])
+			continue
+		}
+		result := make(chan error, 1) // its reader may be gone
+		late = append(late, result)
+		c.answer(&evidence.LateError{Result: result})
+	}
+	s.finding.Go(func() {
+		err := s.find(u.token)
+		for _, result := range late {
+			result <- err
+		}
+	})
 }
 
 // commitOn commits, and returns true when the database acknowledged that without a

@@ -90,6 +90,10 @@ type Store struct {
 	closed  bool
 	changes chan *change
 	done    chan struct{} // closed when the writer has ended
+
+	finding sync.WaitGroup  // those who look what became of a commit
+	life    context.Context //nolint:containedctx // ends when the store is closed
+	end     context.CancelFunc
 }
 
 // Open opens the store. It refuses a database whose schema is not the one that this
@@ -112,7 +116,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		config.Connections = defaultConnections
 	}
 	s := &Store{config: config, changes: make(chan *change, maxBatch), done: make(chan struct{})}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(ctx); err != nil {
+		s.end()
 		if s.pool != nil {
 			s.pool.Close()
 		}
@@ -169,6 +175,8 @@ func (s *Store) Close() error {
 	s.closed = true
 	close(s.changes)
 	<-s.done
+	s.end()
+	s.finding.Wait()
 	s.pool.Close()
 	return nil
 }

@@ -41,8 +41,8 @@ func (s *Store) update(ctx context.Context, run func(*transaction) error) error 
 	if err := s.hand(&change{ctx: ctx, run: run, answer: func(err error) { result <- err }}); err != nil {
 		return err
 	}
-	// From here on the change may commit, so its true result is awaited even
-	// when the caller has gone: a change that happened must not be answered with "no".
+	// From here on the change may commit, so its result is awaited even when the caller
+	// has gone: a change that happened must not be answered with "no".
 	return <-result
 }
 
@@ -113,6 +113,10 @@ func (s *Store) commit(batch []*change) {
 	defer cancel()
 	begin := s.config.Now()
 	batch, results, err := s.persist(ctx, batch)
+	if late, ok := errors.AsType[*unknown](err); ok {
+		s.answerLate(late, batch, results)
+		return
+	}
 	for i := range batch {
 		if results[i] == nil && err != nil {
 			results[i] = fmt.Errorf("postgres: %w: %w: %w", evidence.ErrNotWritten, evidence.ErrUnavailable, err)
@@ -141,9 +145,9 @@ func (s *Store) persist(ctx context.Context, batch []*change) ([]*change, []erro
 		var results []error
 		var err error
 		batch, results, err = s.try(ctx, batch, careful)
-		switch {
-		case err == nil:
-			return batch, results, nil
+		switch _, sent := errors.AsType[*unknown](err); {
+		case err == nil, sent:
+			return batch, results, err
 		case usedTwice(err) && !careful:
 			// The database refuses an id only when all records are written. So the
 			// changes run again, and each id is looked up before: the change that
