@@ -3,7 +3,6 @@ package verify
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -25,103 +24,79 @@ func (q *questions) constraint(raw json.RawMessage) powerbox.Constraint {
 	return c
 }
 
-func answerAdmits(data []byte) ([]answered, error) {
-	return each(data, func(v struct {
-		Constraint, Value json.RawMessage
-		Admits            bool
-	},
-	) (answered, error) {
-		var q questions
-		c, value := q.constraint(v.Constraint), q.value(v.Value)
-		if q.err != nil {
-			return answered{}, q.err
-		}
-		return answered{got: fmt.Sprint(c.Admits(value)), want: fmt.Sprint(v.Admits)}, nil
-	})
-}
-
-func answerCovers(data []byte) ([]answered, error) {
-	return each(data, func(v struct {
-		Parent, Child json.RawMessage
-		Covers        bool
-	},
-	) (answered, error) {
-		var q questions
-		parent, child := q.constraint(v.Parent), q.constraint(v.Child)
-		if q.err != nil {
-			return answered{}, q.err
-		}
-		return answered{got: fmt.Sprint(powerbox.ConstraintCovers(parent, child)), want: fmt.Sprint(v.Covers)}, nil
-	})
-}
-
-func answerMeet(data []byte) ([]answered, error) {
-	return each(data, func(v struct{ A, B, Meet json.RawMessage }) (answered, error) {
-		var q questions
-		a, b, want := q.constraint(v.A), q.constraint(v.B), q.value(v.Meet)
-		if q.err != nil {
-			return answered{}, q.err
-		}
-		return answered{got: powerbox.MeetConstraints(a, b).JSON().String(), want: want.String()}, nil
-	})
-}
-
-func answerScope(data []byte) ([]answered, error) {
-	return each(data, func(v struct {
-		Scope, Operation string
-		Parses, Matches  bool
-	},
-	) (answered, error) {
-		pattern, err := powerbox.ParseScope(v.Scope)
-		if err != nil || !v.Parses {
-			return answered{got: fmt.Sprint(err == nil), want: fmt.Sprint(v.Parses)}, nil
-		}
-		operation, err := powerbox.ParseOperation(v.Operation)
-		return answered{got: fmt.Sprint(pattern.Matches(operation)), want: fmt.Sprint(v.Matches)}, err
-	})
-}
-
-func answerDecide(data []byte) ([]answered, error) {
-	return each(data, func(v struct {
-		Authority, Arguments, Reasons json.RawMessage
-		Operation                     string
-		At                            int64
-		Allowed                       bool
-	},
-	) (answered, error) {
-		var q questions
-		authority, err := powerbox.ParseAuthority(q.value(v.Authority))
-		operation, errOperation := powerbox.ParseOperation(v.Operation)
-		attempt, errAttempt := powerbox.Invocation(operation, q.value(v.Arguments))
-		want := q.value(v.Reasons)
-		if err := errors.Join(q.err, err, errOperation, errAttempt); err != nil {
-			return answered{}, err
-		}
-		d := powerbox.Decide(attempt, authority, time.Unix(v.At, 0))
-		reasons := []powerbox.Value{}
-		for _, r := range d.Reasons {
-			reasons = append(reasons, powerbox.Object(
-				powerbox.Member{Name: "code", Value: powerbox.String(string(r.Code))}, powerbox.Member{Name: "operation", Value: powerbox.String(r.Operation)},
-				powerbox.Member{Name: "argument", Value: powerbox.String(r.Argument)}, powerbox.Member{Name: "constraint_type", Value: powerbox.String(r.ConstraintType)}))
-		}
-		return answered{got: fmt.Sprint(d.Allowed, powerbox.List(reasons...)), want: fmt.Sprint(v.Allowed, want)}, nil
-	})
-}
-
-func answerToken(data []byte) ([]answered, error) {
-	var v struct {
-		Name, Proof, Operation, Arguments, Audience, Issuer, Decision string
-		Anchors, Chain                                                json.RawMessage
-		At                                                            int64
-		Revoked                                                       []string
-		Point                                                         token.Point
-		Draft01                                                       bool `json:"draft_01"`
-		Strict                                                        bool
-		Codes                                                         []powerbox.Code
+func answerAdmits(v struct{ Constraint, Value json.RawMessage }) (any, error) {
+	var q questions
+	c, value := q.constraint(v.Constraint), q.value(v.Value)
+	if q.err != nil {
+		return nil, q.err
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
+	return map[string]bool{"admits": c.Admits(value)}, nil
+}
+
+func answerCovers(v struct{ Parent, Child json.RawMessage }) (any, error) {
+	var q questions
+	parent, child := q.constraint(v.Parent), q.constraint(v.Child)
+	if q.err != nil {
+		return nil, q.err
+	}
+	return map[string]bool{"covers": powerbox.ConstraintCovers(parent, child)}, nil
+}
+
+func answerMeet(v struct{ A, B json.RawMessage }) (any, error) {
+	var q questions
+	a, b := q.constraint(v.A), q.constraint(v.B)
+	if q.err != nil {
+		return nil, q.err
+	}
+	return map[string]json.RawMessage{"meet": powerbox.MeetConstraints(a, b).JSON().AppendJSON(nil)}, nil
+}
+
+func answerScope(v struct{ Scope, Operation string }) (any, error) {
+	pattern, err := powerbox.ParseScope(v.Scope)
+	if err != nil {
+		return map[string]bool{"parses": false}, nil //nolint:nilerr // that is the answer
+	}
+	operation, err := powerbox.ParseOperation(v.Operation)
+	return map[string]bool{"parses": true, "matches": pattern.Matches(operation)}, err
+}
+
+func answerDecide(v struct {
+	Authority, Arguments json.RawMessage
+	Operation            string
+	At                   int64
+},
+) (any, error) {
+	var q questions
+	authority, err := powerbox.ParseAuthority(q.value(v.Authority))
+	operation, errOperation := powerbox.ParseOperation(v.Operation)
+	attempt, errAttempt := powerbox.Invocation(operation, q.value(v.Arguments))
+	if err := errors.Join(q.err, err, errOperation, errAttempt); err != nil {
 		return nil, err
 	}
+	type reason struct {
+		Code           powerbox.Code `json:"code"`
+		Operation      string        `json:"operation"`
+		Argument       string        `json:"argument"`
+		ConstraintType string        `json:"constraint_type"`
+	}
+	d := powerbox.Decide(attempt, authority, time.Unix(v.At, 0))
+	reasons := []reason{}
+	for _, r := range d.Reasons {
+		reasons = append(reasons, reason{r.Code, r.Operation, r.Argument, r.ConstraintType})
+	}
+	return map[string]any{"allowed": d.Allowed, "reasons": reasons}, nil
+}
+
+func answerToken(v struct {
+	Proof, Operation, Arguments, Audience, Issuer string
+	Anchors, Chain                                json.RawMessage
+	At                                            int64
+	Revoked                                       []string
+	Point                                         token.Point
+	Draft01                                       bool `json:"draft_01"`
+	Strict                                        bool
+},
+) (any, error) {
 	if v.Audience != "" {
 		v.Point.Identity, v.Point.RequireAudience = append(v.Point.Identity, v.Audience), true
 	}
@@ -136,5 +111,5 @@ func answerToken(data []byte) ([]answered, error) {
 	for _, reason := range result.Reasons {
 		codes = append(codes, reason.Code)
 	}
-	return []answered{{v.Name, fmt.Sprint(decision, codes), fmt.Sprint(v.Decision, v.Codes)}}, nil
+	return map[string]any{"decision": decision, "codes": codes}, nil
 }

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,253 +15,186 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 )
 
-func answerCanonical(data []byte) ([]answered, error) {
-	return each(data, func(v struct{ Name, Input, Expect, Output, SHA256 string }) (answered, error) {
-		got, err := evidence.Canonical([]byte(v.Input))
-		a := answered{v.Name, expected(err), v.Expect}
-		if err == nil {
-			sum := sha256.Sum256(got)
-			a.got, a.want = fmt.Sprintf("%s %s %x", a.got, got, sum), fmt.Sprint(a.want, " ", v.Output, " ", v.SHA256)
-		}
-		return a, nil
-	})
+func answerCanonical(v struct{ Input string }) (any, error) {
+	got, err := evidence.Canonical([]byte(v.Input))
+	if err != nil {
+		return map[string]string{"expect": expected(err)}, nil //nolint:nilerr // that is the answer
+	}
+	sum := sha256.Sum256(got)
+	return map[string]string{"expect": "ok", "output": string(got), "sha256": hex.EncodeToString(sum[:])}, nil
 }
 
 // answerRecords takes records of ours, and one of the extension document, which
-// has a hash and is none of ours.
-func answerRecords(data []byte) ([]answered, error) {
-	return each(data, func(v struct {
-		Name, Body, Stored, Leaf string
-		Key                      *evidence.Key
-		Prev                     string `json:"prev_record_hash"`
-		Hash                     string `json:"record_hash"`
-		LeafHash                 string `json:"leaf_hash"`
-	},
-	) (answered, error) {
-		sum := sha256.Sum256([]byte(v.Prev + v.Body))
-		a := answered{v.Name, hex.EncodeToString(sum[:]), v.Hash}
-		sealed, err := evidence.ParseSealed([]byte(v.Stored))
-		if v.Leaf == "" || a.got != a.want {
-			a.got, a.want = a.got+expected(err), a.want+"refused"
-			return a, nil
-		}
-		if err != nil {
-			return answered{}, err
-		}
-		if v.Key != nil {
-			err = sealed.CheckSignature(*v.Key)
-		}
-		leaf := evidence.Leaf(sealed)
-		a.got = fmt.Sprintf("%s %x %s", expected(errors.Join(err, sealed.CheckHash())), leaf, hexOf(tlog.RecordHash(leaf)))
-		a.want = fmt.Sprint("ok ", v.Leaf, " ", v.LeafHash)
-		return a, nil
-	})
+// has a hash, is none of ours and has no leaf.
+func answerRecords(v struct {
+	Body, Stored string
+	Key          *evidence.Key
+	Prev         string `json:"prev_record_hash"`
+},
+) (any, error) {
+	sum := sha256.Sum256([]byte(v.Prev + v.Body))
+	out := map[string]string{"record_hash": hex.EncodeToString(sum[:])}
+	sealed, err := evidence.ParseSealed([]byte(v.Stored))
+	if err != nil {
+		return out, nil //nolint:nilerr // it is none of ours
+	}
+	if v.Key != nil {
+		err = sealed.CheckSignature(*v.Key)
+	}
+	if err := errors.Join(err, sealed.CheckHash()); err != nil {
+		return nil, err
+	}
+	leaf := evidence.Leaf(sealed)
+	out["leaf"], out["leaf_hash"] = hex.EncodeToString(leaf), hexOf(tlog.RecordHash(leaf))
+	return out, nil
 }
 
 func hexOf(hash tlog.Hash) string { return hex.EncodeToString(hash[:]) }
 
 // answerTree grows a tree leaf by leaf, and proves every entry of it and every
 // beginning.
-func answerTree(data []byte) ([]answered, error) {
-	var v struct {
-		Leaves, Roots          []string
-		Inclusion, Consistency [][]string
-	}
-	if err := json.Unmarshal(data, &v); err != nil {
+func answerTree(v struct{ Leaves []string }) (any, error) {
+	var stored evidence.Hashes
+	_, _, root, err := evidence.Grow(0, stored, nil)
+	if err != nil {
 		return nil, err
 	}
-	var stored evidence.Hashes
-	var out []answered
+	roots := []string{hexOf(root)}
 	for n := range v.Leaves {
 		leaf, err := hex.DecodeString(v.Leaves[n])
-		if err != nil || len(v.Roots) != len(v.Leaves)+1 || len(v.Inclusion) != len(v.Leaves) || len(v.Consistency) != len(v.Leaves) {
-			return nil, errUnreadable
+		if err != nil {
+			return nil, err
 		}
 		added, _, root, err := evidence.Grow(int64(n), stored, [][]byte{leaf})
 		if err != nil {
 			return nil, err
 		}
 		stored = append(stored, added...)
-		out = append(out, answered{fmt.Sprintf("root of %d", n+1), hexOf(root), v.Roots[n+1]})
+		roots = append(roots, hexOf(root))
 	}
 	size := int64(len(v.Leaves))
+	inclusions, consistencies := [][]string{}, [][]string{}
 	for n := range size {
 		inclusion, err := tlog.ProveRecord(size, n, stored)
 		consistency, errTree := tlog.ProveTree(size, n+1, stored)
 		if err := errors.Join(err, errTree); err != nil {
 			return nil, err
 		}
-		out = append(out, answered{fmt.Sprintf("inclusion of %d", n), hexesOf(inclusion), fmt.Sprint(v.Inclusion[n])},
-			answered{fmt.Sprintf("consistency from %d", n+1), hexesOf(consistency), fmt.Sprint(v.Consistency[n])})
+		inclusions, consistencies = append(inclusions, hexesOf(inclusion)), append(consistencies, hexesOf(consistency))
 	}
-	return out, nil
+	return map[string]any{"roots": roots, "inclusion": inclusions, "consistency": consistencies}, nil
 }
 
-func hexesOf(hashes []tlog.Hash) string {
-	var out []string
+func hexesOf(hashes []tlog.Hash) []string {
+	out := []string{}
 	for _, hash := range hashes {
 		out = append(out, hexOf(hash))
 	}
-	return fmt.Sprint(out)
+	return out
 }
 
-func answerProofs(data []byte) ([]answered, error) {
-	var file struct {
-		Trust  json.RawMessage
-		Proofs []struct{ Name, Expect, Record, Proof string }
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, err
-	}
-	trust, err := evidence.ParseTrust(file.Trust)
-	var out []answered
-	for _, v := range file.Proofs {
-		_, err := evidence.VerifyRecord([]byte(v.Record), []byte(v.Proof), trust)
-		out = append(out, answered{v.Name, expected(err), v.Expect})
-	}
-	return out, err
-}
-
-func answerBundles(data []byte) ([]answered, error) {
-	var file struct {
-		Trust   json.RawMessage
-		Bundles []struct {
-			Name, Verdict, Bundle string
-			Problems              []string
-			Bodies                *evidence.BodyReport // where the vector counts them
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, err
-	}
-	trust, err := evidence.ParseTrust(file.Trust)
+func answerProofs(v struct {
+	Trust         json.RawMessage
+	Record, Proof string
+},
+) (any, error) {
+	trust, err := evidence.ParseTrust(v.Trust)
 	if err != nil {
 		return nil, err
 	}
-	var out []answered
-	for _, v := range file.Bundles {
-		report, err := evidence.Verify(bytes.NewReader([]byte(v.Bundle)), trust)
-		if err != nil {
-			return nil, err
-		}
-		got := []string{}
-		for _, problem := range report.Problems {
-			got = append(got, fmt.Sprintf("%s@%d", problem.Kind, problem.Line))
-		}
-		a := answered{v.Name, fmt.Sprint(report.Verdict(), got), fmt.Sprint(v.Verdict, v.Problems)}
-		if v.Bodies != nil {
-			a.got, a.want = fmt.Sprint(a.got, report.Bodies), fmt.Sprint(a.want, *v.Bodies)
-		}
-		out = append(out, a)
-	}
-	return out, nil
+	_, err = evidence.VerifyRecord([]byte(v.Record), []byte(v.Proof), trust)
+	return map[string]string{"expect": expected(err)}, nil
 }
 
-// auditVector is one vector of audits.json.
-type auditVector struct {
-	Name, Trust, Verdict, Bundle string
-	Seen                         []string
-	Problems                     []struct {
-		Kind     string
-		Line     int
-		RecordID string `json:"record_id"`
-	}
+// bundleAnswer is what a verifier says of a bundle, or of a series of them.
+type bundleAnswer struct {
+	Verdict  evidence.Verdict     `json:"verdict"`
+	Problems any                  `json:"problems"`
+	Bodies   *evidence.BodyReport `json:"bodies,omitempty"`
+	From     *evidence.FromReport `json:"from,omitempty"`
+	Earlier  []string             `json:"chains_before,omitempty"`
 }
 
-func answerAudits(data []byte) ([]answered, error) {
-	var file struct {
-		Trusts map[string]json.RawMessage
-		Audits []auditVector
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
+func answerBundle(v struct {
+	Trust  json.RawMessage
+	Bundle string
+},
+) (any, error) {
+	trust, err := evidence.ParseTrust(v.Trust)
+	if err != nil {
 		return nil, err
 	}
-	var out []answered
-	for _, v := range file.Audits {
-		trust, err := evidence.ParseTrust(file.Trusts[v.Trust])
-		if err != nil {
-			return nil, err
-		}
-		got, err := v.answer(trust)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", v.Name, err)
-		}
-		want := v.Verdict
-		for _, problem := range v.Problems {
-			want += fmt.Sprintf(" %s@%d %s", problem.Kind, problem.Line, problem.RecordID)
-		}
-		out = append(out, answered{v.Name, got, want})
+	report, err := evidence.Verify(strings.NewReader(v.Bundle), trust)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	return bundleAnswer{Verdict: report.Verdict(), Problems: problemsOf(report), Bodies: &report.Bodies}, nil
 }
 
-func (v auditVector) answer(trust evidence.Trust) (string, error) {
+// problemsOf writes problems as kind@line, in a series as kind@bundle:line.
+func problemsOf(report evidence.Report) []string {
+	out := []string{}
+	for _, p := range report.Problems {
+		at := fmt.Sprint(p.Line)
+		if p.Bundle > 0 {
+			at = fmt.Sprintf("%d:%d", p.Bundle, p.Line)
+		}
+		out = append(out, fmt.Sprintf("%s@%s", p.Kind, at))
+	}
+	return out
+}
+
+func answerAudit(v struct {
+	Trusts        map[string]json.RawMessage
+	Trust, Bundle string
+	Seen          []string
+},
+) (any, error) {
+	trust, err := evidence.ParseTrust(v.Trusts[v.Trust])
+	if err != nil {
+		return nil, err
+	}
 	if err := keepSeen(&trust, v.Seen); err != nil {
-		return "", err
+		return nil, err
 	}
-	report, err := evidence.Verify(bytes.NewReader([]byte(v.Bundle)), trust)
+	report, err := evidence.Verify(strings.NewReader(v.Bundle), trust)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	got := string(report.Verdict())
-	for _, problem := range report.Problems {
-		got += fmt.Sprintf(" %s@%d %s", problem.Kind, problem.Line, problem.RecordID)
+	type problem struct {
+		Kind     string `json:"kind"`
+		Line     int    `json:"line"`
+		RecordID string `json:"record_id,omitempty"`
 	}
-	return got, nil
+	problems := []problem{}
+	for _, p := range report.Problems {
+		problems = append(problems, problem{string(p.Kind), p.Line, p.RecordID})
+	}
+	return bundleAnswer{Verdict: report.Verdict(), Problems: problems}, nil
 }
 
 // answerPeriods verifies series of bundles.
-func answerPeriods(data []byte) ([]answered, error) {
-	var file struct {
-		Trust  json.RawMessage
-		Series []struct {
-			Name, Verdict                      string
-			Seen, Recorders, Problems, Bundles []string
-			From                               *evidence.FromReport
-			Earlier                            []string `json:"chains_before"`
-		}
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
+func answerPeriods(v struct {
+	Trust                    json.RawMessage
+	Seen, Recorders, Bundles []string
+},
+) (any, error) {
+	trust, err := evidence.ParseTrust(v.Trust)
+	if err != nil {
 		return nil, err
 	}
-	var out []answered
-	for _, v := range file.Series {
-		trust, err := evidence.ParseTrust(file.Trust)
-		if err != nil {
-			return nil, err
-		}
-		if err := keepSeen(&trust, v.Seen); err != nil {
-			return nil, err
-		}
-		if err := keepRecorders(&trust, v.Recorders); err != nil {
-			return nil, err
-		}
-		var series []io.Reader
-		for _, bundle := range v.Bundles {
-			series = append(series, strings.NewReader(bundle))
-		}
-		report, err := evidence.VerifySeries(trust, series...)
-		if err != nil {
-			return nil, err
-		}
-		got := []string{}
-		for _, p := range report.Problems {
-			at := fmt.Sprint(p.Line)
-			if p.Bundle > 0 {
-				at = fmt.Sprintf("%d:%d", p.Bundle, p.Line)
-			}
-			got = append(got, fmt.Sprintf("%s@%s", p.Kind, at))
-		}
-		out = append(out, answered{v.Name, fmt.Sprint(report.Verdict(), got, fromOf(report.From), report.Earlier), fmt.Sprint(v.Verdict, v.Problems, fromOf(v.From), v.Earlier)})
+	if err := errors.Join(keepSeen(&trust, v.Seen), keepRecorders(&trust, v.Recorders)); err != nil {
+		return nil, err
 	}
-	return out, nil
-}
-
-func fromOf(f *evidence.FromReport) evidence.FromReport {
-	if f == nil {
-		return evidence.FromReport{}
+	var series []io.Reader
+	for _, bundle := range v.Bundles {
+		series = append(series, strings.NewReader(bundle))
 	}
-	return *f
+	report, err := evidence.VerifySeries(trust, series...)
+	if err != nil {
+		return nil, err
+	}
+	return bundleAnswer{Verdict: report.Verdict(), Problems: problemsOf(report), From: report.From, Earlier: report.Earlier}, nil
 }
 
 // keepRecorders has a verifier remember lists of recorders.
