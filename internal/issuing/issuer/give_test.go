@@ -1,6 +1,7 @@
 package issuer_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,9 @@ func TestGiftIsWithinPolicyAndOffer(t *testing.T) {
 			_, refusal, err := w.issuer.Give(t.Context(), g)
 			if err != nil || refusal == nil || refusal.Code != c.want {
 				t.Errorf("gives with %v, %v; want %s", refusal, err, c.want)
+			}
+			if name == "policy" && !strings.Contains(refusal.Error(), "policy does not allow") { // not that nothing was left
+				t.Errorf("the policy's no is %q", refusal.Error())
 			}
 			if w.last().ID != before {
 				t.Errorf("a refused grant is on record as %+v", w.last())

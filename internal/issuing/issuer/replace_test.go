@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,22 +62,26 @@ func TestReplaceRefuses(t *testing.T) {
 	if no != nil || err != nil {
 		t.Fatal(no, err)
 	}
+	w.agent.Grants[0].Budgets.Uses = 5
+	budgeted := w.read(caller(t, "user:alice"))
 	for name, c := range map[string]struct {
 		id   string
 		keep []string
+		says string
 	}{
-		"an operation that it has not": {old.ID, []string{"retrieve", "delete"}},
-		"all of it":                    {old.ID, []string{"retrieve", "search", "search"}},
-		"nothing":                      {old.ID, nil},
-		"a child":                      {child.ID, []string{"search"}},
-		"one with a budget":            {given.ID, []string{"fix"}},
+		"an operation that it has not": {old.ID, []string{"retrieve", "delete"}, `has no operation "delete"`},
+		"all of it":                    {old.ID, []string{"retrieve", "search", "search"}, "and not all"},
+		"nothing":                      {old.ID, nil, "name some of"},
+		"a child":                      {child.ID, []string{"search"}, "was narrowed from"},
+		"one with a budget":            {budgeted.ID, []string{"search"}, "has a budget"},
+		"one that an operator gave":    {given.ID, []string{"fix"}, "has a budget"},
 	} {
 		var no *issuer.TargetError
-		if _, err := w.issuer.ReplaceAsOperator(t.Context(), "operator", c.id, c.keep); !errors.As(err, &no) {
-			t.Errorf("%s: %v; want a refusal", name, err)
+		if _, err := w.issuer.ReplaceAsOperator(t.Context(), "operator", c.id, c.keep); !errors.As(err, &no) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want a refusal with %q", name, err, c.says)
 		}
 	}
-	if w.issuer.Dead(old) || w.issuer.Dead(child) || w.issuer.Dead(given) {
+	if w.issuer.Dead(old) || w.issuer.Dead(child) || w.issuer.Dead(given) || w.issuer.Dead(budgeted) {
 		t.Error("a refused change ended a capability")
 	}
 	if _, err := w.issuer.ReplaceAsOperator(t.Context(), "operator", "cap_none", []string{"x"}); !errors.Is(err, issuer.ErrNotFound) {
