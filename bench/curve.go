@@ -37,12 +37,13 @@ type point struct {
 	p50, p99         float64 // ms, of the calls that were served, from when they had to begin
 	refusal          float64 // ms, p99 of those that were turned away
 	fsync50, fsync99 float64 // ms, measured before it
+	own, callers     float64 // us of CPU a call that was offered, of the contestant and of the callers
 }
 
 // row is the row of the table.
 func (p point) row(name string) string {
-	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f |",
-		name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99)
+	return fmt.Sprintf("| %s | %d | %.0f | %.0f | %.0f | %.2f | %.2f | %.2f | %.2f / %.2f | %.0f | %.0f |",
+		name, p.share, p.offered, p.served, p.refused, p.p50, p.p99, p.refusal, p.fsync50, p.fsync99, p.own, p.callers)
 }
 
 // curve is a contestant with its points.
@@ -136,11 +137,30 @@ func (f *front) at(share int, perSecond float64, length time.Duration) (p point,
 		return p, err
 	}
 	defer func() { err = errors.Join(err, closeConns(conns)) }()
+	before, err := cpuOf(f.process)
+	if err != nil {
+		return p, err
+	}
 	served, refused, took, err := f.load.open(conns, n, perSecond, f.request)
+	after, errCPU := cpuOf(f.process)
+	err = errors.Join(err, errCPU)
+	each := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(n) }
 	return point{
+		own: each(after.own - before.own), callers: each(after.callers - before.callers),
 		share: share, offered: perSecond, served: float64(len(served)) / took.Seconds(), refused: float64(len(refused)) / took.Seconds(),
 		p50: quantile(served, 0.5), p99: quantile(served, 0.99), refusal: quantile(refused, 0.99),
 	}, err
+}
+
+// spent is CPU time of a contestant and of its callers, which are this process.
+type spent struct{ own, callers time.Duration }
+
+func cpuOf(p *process) (s spent, err error) {
+	if s.own, err = p.cpu(); err != nil {
+		return s, err
+	}
+	s.callers, err = processCPU()
+	return s, err
 }
 
 // dialed opens connections and makes calls that are not counted, beside n that are.
@@ -280,11 +300,12 @@ func curveSection(now time.Time, load string, length time.Duration, curves []cur
 - The gateway is in mode require, with a proof on every call and every record signed.
 - The last row of each contestant offers three times its capacity. A refused call gets 503 with Retry-After; any other error ends the measurement.
 - fsync is measured beside each row: 4 KiB, written and on the disk.
+- CPU is that of the contestant and of the callers for each call that was offered.
 
 ![Latency against offered load](../pictures/latency.svg)
 
-| contestant | load %% | offered/s | served/s | refused/s | p50 ms | p99 ms | refusal p99 ms | fsync p50 / p99 ms |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| contestant | load %% | offered/s | served/s | refused/s | p50 ms | p99 ms | refusal p99 ms | fsync p50 / p99 ms | CPU us | callers' CPU us |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `, now.UTC().Format(time.DateOnly), runtime.Version(), runtime.NumCPU(), processor(), load, length, closedCallers)
 	for _, c := range curves {
 		for _, p := range c.points {
