@@ -75,3 +75,15 @@ func TestATK42_SentOnce(t *testing.T) {
 		t.Errorf("ATK-42 what was written: %v, and the server got %d; want 3", err, got.Load())
 	}
 }
+
+// TestATK31_AnExpectationEndsHere: what reads the body has met the expectation, so that
+// the next hop is asked for nothing.
+func TestATK31_AnExpectationEndsHere(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "http://agent.example/", http.NoBody)
+	r.Header.Set("Expect", "100-continue")
+	r.Header.Set("Accept", "application/json")
+	hop.Onward(r, []byte("{}"), false)
+	if r.Header["Expect"] != nil || r.Header.Get("Accept") == "" {
+		t.Errorf("what continues has %v", r.Header)
+	}
+}
