@@ -88,6 +88,13 @@ func (t *town) begin(ctx context.Context) error {
 			return err
 		}
 	}
+	if _, err := os.Stat(filepath.Join(t.dir, "state", "powerbox.db")); errors.Is(err, os.ErrNotExist) {
+		// The program makes the keys and puts them on record. These records stay at the beginning of
+		// the log with today's time, so that searches since a time look as far as they ever do.
+		if err := errors.Join(t.program.Serve(ctx, t.powerbox, t.dir, t.listen, patience), t.program.End()); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	if err := t.fill(ctx); err != nil {
 		return fmt.Errorf("filling the store: %w", err)

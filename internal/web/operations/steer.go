@@ -109,7 +109,7 @@ const (
 	// agent, and how many pages of the log. Each page is a scan.
 	observedTime  = 24 * time.Hour
 	observedLimit = 5000
-	observedPages = 3
+	observedPages = 2
 	useLimit      = 100
 )
 
