@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 )
 
 func main() {
@@ -54,21 +53,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(*dir)) }()
 	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
+	tree, err := built.Tree(ctx)
 	if err != nil {
-		return fmt.Errorf("finding the module; run this inside bench: %w", err)
-	}
-	tree := strings.TrimSpace(string(root))
-	if *powerbox == "" {
-		*powerbox = filepath.Join(*dir, "powerbox")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-C", tree, "-o", *powerbox, "./cmd/powerbox").CombinedOutput(); err != nil { //nolint:gosec // our own module
-			return fmt.Errorf("building powerbox: %w\n%s", err, out)
-		}
-	}
-	t := &town{dir: *dir, sizes: whole.part(*share), powerbox: *powerbox, progress: stderr}
-	if t.powerbox, err = filepath.Abs(t.powerbox); err != nil {
 		return err
 	}
+	if *powerbox, err = built.Binary(ctx, tree, *powerbox, *dir); err != nil {
+		return err
+	}
+	t := &town{dir: *dir, sizes: whole.part(*share), powerbox: *powerbox, progress: stderr}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.begin(ctx); err != nil {
 		return err
@@ -77,10 +69,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	section := result.section(time.Now())
-	fmt.Fprint(stdout, section)
+	text := result.section(time.Now())
+	fmt.Fprint(stdout, text)
 	if *write {
-		return writeTo(filepath.Join(tree, "docs", "assurance", "performance.md"), section)
+		return section.Write(tree, text)
 	}
 	return nil
 }

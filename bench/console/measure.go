@@ -11,11 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // page is one page that is requested.
@@ -39,7 +36,7 @@ type result struct {
 	pages         []measured
 	sizes         sizes
 	times         int
-	peak          int64 // bytes of the server's resident memory
+	peak          float64 // MiB of the server's resident memory
 	filled, began time.Duration
 }
 
@@ -231,7 +228,7 @@ func (t *town) measure(ctx context.Context, times int, only string) (result, err
 		out.pages = append(out.pages, m)
 	}
 	var err error
-	out.peak, err = t.memory()
+	out.peak, err = t.program.Memory("VmHWM")
 	return out, err
 }
 
@@ -241,7 +238,7 @@ const slow = 20 * time.Second
 func (t *town) repeat(ctx context.Context, p page, times int) (measured, error) {
 	m := measured{page: p}
 	var took []time.Duration
-	before, err := t.cpu()
+	before, err := t.program.CPU()
 	if err != nil {
 		return m, err
 	}
@@ -258,7 +255,7 @@ func (t *town) repeat(ctx context.Context, p page, times int) (measured, error) 
 		m.bytes = len(body)
 		took = append(took, time.Since(start))
 	}
-	after, err := t.cpu()
+	after, err := t.program.CPU()
 	if err != nil {
 		return m, err
 	}
@@ -266,29 +263,4 @@ func (t *town) repeat(ctx context.Context, p page, times int) (measured, error) 
 	slices.Sort(took)
 	m.p50, m.p95 = took[len(took)/2], took[min(len(took)-1, len(took)*95/100)]
 	return m, nil
-}
-
-// cpu is the user and system time of the program so far.
-func (t *town) cpu() (time.Duration, error) {
-	const schedClock = 2 // CPUCLOCK_SCHED of linux/posix-timers.h
-	var spent unix.Timespec
-	if err := unix.ClockGettime(int32(^t.process.Process.Pid<<3|schedClock), &spent); err != nil {
-		return 0, fmt.Errorf("CPU time of the program: %w", err)
-	}
-	return time.Duration(spent.Nano()), nil
-}
-
-// memory is the highest resident memory of the program so far.
-func (t *town) memory() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.process.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 10, 64)
-			return n << 10, err
-		}
-	}
-	return 0, fmt.Errorf("the system does not tell the memory of process %d", t.process.Process.Pid)
 }

@@ -10,12 +10,11 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
@@ -25,7 +24,7 @@ type town struct {
 	sizes         sizes
 	progress      io.Writer
 	listen        string
-	process       *exec.Cmd
+	program       built.Program
 	agents        *http.Server
 	client        *http.Client // with the session of an operator
 	filled        time.Duration
@@ -90,8 +89,9 @@ func (t *town) begin(ctx context.Context) error {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(t.dir, "state", "powerbox.db")); errors.Is(err, os.ErrNotExist) {
-		// The program makes the keys and puts them on record.
-		if err := errors.Join(t.serve(ctx), t.end()); err != nil {
+		// The program makes the keys and puts them on record. These records stay at the beginning of
+		// the log with today's time, so that searches since a time look as far as they ever do.
+		if err := errors.Join(t.program.Serve(ctx, t.powerbox, t.dir, t.listen, patience), t.program.End()); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func (t *town) begin(ctx context.Context) error {
 	}
 	t.filled = time.Since(start)
 	start = time.Now()
-	if err := t.serve(ctx); err != nil {
+	if err := t.program.Serve(ctx, t.powerbox, t.dir, t.listen, patience); err != nil {
 		return err
 	}
 	t.began = time.Since(start)
@@ -133,34 +133,6 @@ func (t *town) serveAgents() (address string, err error) {
 	return address, nil
 }
 
-// serve runs powerbox.
-func (t *town) serve(ctx context.Context) error {
-	log, err := os.Create(filepath.Join(t.dir, "powerbox.log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }()                                 // the process has it
-	t.process = exec.CommandContext(ctx, t.powerbox, "serve", "--dev") //nolint:gosec // the program under test
-	t.process.Dir, t.process.Stdout, t.process.Stderr = t.dir, log, log
-	if err := t.process.Start(); err != nil {
-		return err
-	}
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the program says readiness by HTTP alone
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.listen+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		if res, err := http.DefaultClient.Do(r); err == nil {
-			_ = res.Body.Close()
-			if res.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-	}
-	text, _ := os.ReadFile(log.Name())
-	return fmt.Errorf("powerbox is not ready after %v:\n%s", patience, text[max(0, len(text)-2000):])
-}
-
 // login opens the session of an operator.
 func (t *town) login(ctx context.Context) error {
 	jar, err := cookiejar.New(nil)
@@ -185,23 +157,11 @@ func (t *town) login(ctx context.Context) error {
 	return nil
 }
 
-// end ends the program, which closes its store.
-func (t *town) end() error {
-	if t.process == nil || t.process.Process == nil {
-		return nil
-	}
-	http.DefaultClient.CloseIdleConnections()
+func (t *town) close() error {
 	if t.client != nil {
 		t.client.CloseIdleConnections()
 	}
-	err := t.process.Process.Signal(syscall.SIGTERM)
-	_ = t.process.Wait() // how it ended is in its log
-	t.process = nil
-	return err
-}
-
-func (t *town) close() error {
-	err := t.end()
+	err := t.program.End()
 	if t.agents != nil {
 		err = errors.Join(err, t.agents.Close())
 	}

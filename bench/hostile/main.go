@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 )
 
 func main() {
@@ -39,28 +39,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
+	tree, err := built.Tree(ctx)
 	if err != nil {
-		return fmt.Errorf("finding the module; run this inside bench: %w", err)
+		return err
 	}
-	tree := strings.TrimSpace(string(root))
-	if *powerbox == "" {
-		*powerbox = filepath.Join(dir, "powerbox")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-C", tree, "-o", *powerbox, "./cmd/powerbox").CombinedOutput(); err != nil { //nolint:gosec // our own module
-			return fmt.Errorf("building powerbox: %w\n%s", err, out)
-		}
-	}
-	if *powerbox, err = filepath.Abs(*powerbox); err != nil {
+	if *powerbox, err = built.Binary(ctx, tree, *powerbox, dir); err != nil {
 		return err
 	}
 	rows, err := measureAll(ctx, dir, *powerbox, *only, stderr)
 	if err != nil {
 		return err
 	}
-	section := page(rows, time.Now())
-	fmt.Fprint(stdout, section)
+	text := page(rows, time.Now())
+	fmt.Fprint(stdout, text)
 	if *write {
-		return writeTo(filepath.Join(tree, "docs", "assurance", "performance.md"), section)
+		return section.Write(tree, text)
 	}
 	return nil
 }

@@ -9,10 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -171,36 +169,6 @@ func said(res *http.Response, body []byte) string {
 	return status
 }
 
-// cpu is the user and system time of the program so far, by its own clock.
-func (t *town) cpu() (time.Duration, error) {
-	const schedClock = 2 // CPUCLOCK_SCHED of linux/posix-timers.h
-	var now unix.Timespec
-	if err := unix.ClockGettime(int32(^t.process.Process.Pid<<3|schedClock), &now); err != nil {
-		return 0, fmt.Errorf("CPU time of the program: %w", err)
-	}
-	return time.Duration(now.Nano()), nil
-}
-
-// resident is a line of /proc/PID/status, in MiB.
-func (t *town) resident(line string) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.process.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for s := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(s, line+":"); ok {
-			n, err := strconv.Atoi(strings.Fields(rest)[0])
-			return float64(n) / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s in the program's status", line)
-}
-
-// forget has the kernel forget the largest memory so far.
-func (t *town) forget() error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", t.process.Process.Pid), []byte("5"), 0o600)
-}
-
 // settles is the time in which the program ends what an answer left to do.
 const settles = 30 * time.Millisecond
 
@@ -212,7 +180,7 @@ func (t *town) measure(ctx context.Context, r *request, who identity) (m measure
 		return m, err
 	}
 	const enough, most = 100 * time.Millisecond, 50
-	before, err := t.cpu()
+	before, err := t.program.CPU()
 	if err != nil {
 		return m, err
 	}
@@ -223,13 +191,13 @@ func (t *town) measure(ctx context.Context, r *request, who identity) (m measure
 			return m, err
 		}
 		n++
-		if used, err = t.cpu(); err != nil {
+		if used, err = t.program.CPU(); err != nil {
 			return m, err
 		}
 		used -= before
 	}
 	time.Sleep(settles) //nolint:forbidigo // the measured work continues for a moment
-	after, err := t.cpu()
+	after, err := t.program.CPU()
 	m.cpu = (after - before) / time.Duration(n)
 	return m, err
 }
@@ -237,11 +205,11 @@ func (t *town) measure(ctx context.Context, r *request, who identity) (m measure
 // memory sends as many requests at once as make a MiB, and reads how much the program
 // had at the most.
 func (t *town) memory(ctx context.Context, s sender, m *measured) error {
-	rest, err := t.resident("VmRSS")
+	rest, err := t.program.Memory("VmRSS")
 	if err != nil {
 		return err
 	}
-	if err := t.forget(); err != nil {
+	if err := t.program.ForgetPeak(); err != nil {
 		return err
 	}
 	n := min(max(1, (1<<20)/s.bytes), 64)
@@ -251,7 +219,7 @@ func (t *town) memory(ctx context.Context, s sender, m *measured) error {
 		all.Go(func() { _, failed[i] = s.once(ctx) })
 	}
 	all.Wait()
-	peak, err := t.resident("VmHWM")
+	peak, err := t.program.Memory("VmHWM")
 	m.peak, m.sent = peak-rest, float64(n*s.bytes)/(1<<20)
 	return errors.Join(append(failed, err)...)
 }

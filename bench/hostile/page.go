@@ -2,21 +2,21 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 )
 
 // The goals, and the section of the page.
 const (
-	mostCPU       = 50 * time.Millisecond
-	mostUnproven  = 2 * time.Millisecond
-	mostMiB       = 64.0
-	mebibyte      = 1 << 20
-	sectionBegins = "## Hostile requests\n"
-	sectionBefore = "## Soak\n"
+	mostCPU      = 50 * time.Millisecond
+	mostUnproven = 2 * time.Millisecond
+	mostMiB      = 64.0
+	mebibyte     = 1 << 20
 )
+
+var section = built.Section{Begins: "## Hostile requests\n", Before: "## Soak\n"}
 
 // misses is what a row misses, "" for nothing.
 func (m measured) misses() string {
@@ -32,8 +32,6 @@ func (m measured) misses() string {
 	return strings.Join(missed, ", ")
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // perMiB is the CPU time for each MiB sent, where a shorter request counts as one.
 func (m measured) perMiB() time.Duration {
 	return time.Duration(float64(m.cpu) / max(1, float64(m.bytes)/mebibyte))
@@ -45,12 +43,12 @@ func (m measured) row() string {
 		missed = "**" + missed + "**"
 	}
 	peak := max(0, m.peak)
-	return fmt.Sprintf("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %.1f | %s |", m.request.name, m.identity.name, m.bytes, m.answer, ms(m.cpu), ms(m.perMiB()), peak, peak/m.sent, missed)
+	return fmt.Sprintf("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %.1f | %s |", m.request.name, m.identity.name, m.bytes, m.answer, built.Milliseconds(m.cpu), built.Milliseconds(m.perMiB()), peak, peak/m.sent, missed)
 }
 
 const explained = `The built program with ` + "`serve --dev`" + ` and the default limits stands in front of stock agents on a2a-go and on the Go SDK of MCP, in mode require.
 ` + "`cd bench && go run ./hostile -write`" + ` sends it each request and writes this section.
-%s, %s, %d CPUs (%s), load %s.
+%s
 
 CPU is the user and system time of the process for one request, garbage collection included. It is the mean of 3 to 50 requests, one after the other.
 CPU per MiB is that time divided by the size of the request in MiB; a shorter request counts as one MiB.
@@ -93,57 +91,19 @@ func summary(rows []measured) string {
 			}
 			cpu, per, memory = max(cpu, m.cpu), max(per, m.perMiB()), max(memory, m.peak/m.sent)
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %.1f | %.1f | %.1f |\n", who.name, all, missed, ms(cpu), ms(per), memory)
+		fmt.Fprintf(&b, "| %s | %d | %d | %.1f | %.1f | %.1f |\n", who.name, all, missed, built.Milliseconds(cpu), built.Milliseconds(per), memory)
 	}
 	return b.String()
-}
-
-// load is how busy the machine is.
-func load() string {
-	text, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(text), " ")
-	return first
 }
 
 // page is the section.
 func page(rows []measured, now time.Time) string {
 	var b strings.Builder
-	b.WriteString(sectionBegins + "\n")
-	fmt.Fprintf(&b, explained, now.Format("2 January 2006"), runtime.Version(), runtime.NumCPU(), processor(), load(), tolerated, mostCPU, mostMiB, mostUnproven, summary(rows))
+	b.WriteString(section.Begins + "\n")
+	fmt.Fprintf(&b, explained, built.Machine(now), tolerated, mostCPU, mostMiB, mostUnproven, summary(rows))
 	for _, m := range rows {
 		b.WriteString(m.row() + "\n")
 	}
 	b.WriteString("\n")
 	return b.String()
-}
-
-// processor is what the machine calls its processors.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.Trim(name, "\t :\n")
-		}
-	}
-	return runtime.GOARCH
-}
-
-// writeTo puts the section into a page, instead of the one that is there.
-func writeTo(file, section string) error {
-	old, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(old), sectionBegins)
-	if found {
-		if _, after, ok := strings.Cut(rest, "\n## "); ok {
-			rest = "## " + after
-		}
-	} else if before, rest, found = strings.Cut(string(old), sectionBefore); found {
-		rest = sectionBefore + rest
-	}
-	if !found {
-		return fmt.Errorf("%s has no section %q", file, strings.TrimSpace(sectionBefore))
-	}
-	return os.WriteFile(file, []byte(before+section+rest), 0o644) //nolint:gosec // a page of the documentation
 }

@@ -15,9 +15,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -27,6 +25,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
@@ -43,7 +42,7 @@ type town struct {
 	listen, grpc  string            // addresses of the gateway
 	token, forged string            // of the caller, and the same under an unknown key
 	capability    map[string]string // on record, by agent
-	process       *exec.Cmd
+	program       built.Program
 	closers       []func() error
 }
 
@@ -101,23 +100,10 @@ func (t *town) begin(ctx context.Context) error {
 
 // serve runs powerbox, and asks for the caller's capabilities where there are none.
 func (t *town) serve(ctx context.Context) error {
-	log, err := os.Create(filepath.Join(t.dir, "powerbox.log"))
-	if err != nil {
+	if err := t.program.Serve(ctx, t.powerbox, t.dir, t.listen, patience); err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                 // the process has it
-	t.process = exec.CommandContext(ctx, t.powerbox, "serve", "--dev") //nolint:gosec // the program under test
-	t.process.Dir, t.process.Stdout, t.process.Stderr = t.dir, log, log
-	if err := t.process.Start(); err != nil {
-		return err
-	}
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // the program says readiness by HTTP alone
-		if status, _ := t.call(ctx, http.MethodGet, "/readyz", ""); status == http.StatusOK {
-			return t.settle(ctx)
-		}
-	}
-	text, _ := os.ReadFile(log.Name())
-	return fmt.Errorf("powerbox is not ready after %v:\n%s", patience, text[max(0, len(text)-2000):])
+	return t.settle(ctx)
 }
 
 // settle asks for a capability at each agent.
@@ -155,22 +141,11 @@ func (t *town) call(ctx context.Context, method, path, body string) (int, []byte
 
 // again ends the program and starts it anew, so that it has the memory of a fresh one.
 func (t *town) again(ctx context.Context) error {
-	http.DefaultClient.CloseIdleConnections()
-	return errors.Join(t.end(), t.serve(ctx))
-}
-
-func (t *town) end() error {
-	if t.process == nil || t.process.Process == nil {
-		return nil
-	}
-	err := t.process.Process.Signal(syscall.SIGTERM)
-	_ = t.process.Wait() // how it ended is in its log
-	t.process = nil
-	return err
+	return errors.Join(t.program.End(), t.serve(ctx))
 }
 
 func (t *town) close() error {
-	err := t.end()
+	err := t.program.End()
 	for _, c := range t.closers {
 		err = errors.Join(err, c())
 	}

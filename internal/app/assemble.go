@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -210,7 +211,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 func (i *Instance) admin(a Assembly, w *Wiring, own []evidence.PinnedKey, verifier string) *api.Admin {
 	return &api.Admin{
 		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
-		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Mode: i.mode, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
 		Reload:    func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:     evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 		Operators: i.operators(a, i.operatorToken),
@@ -244,8 +245,10 @@ func (i *Instance) agentNames() (names []string) {
 
 // agentStatuses are the agents that there are now, as operators see them.
 func (i *Instance) agentStatuses() (all []api.AgentStatus) {
-	for _, agent := range i.current().Agents {
-		status := api.AgentStatus{ID: agent.ID, URL: i.AgentURL(agent.ID), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary, Kind: agent.Protocol}
+	agents := i.current().Agents
+	for n := range agents {
+		agent := &agents[n]
+		status := api.AgentStatus{ID: agent.ID, URL: i.urlOf(agent), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary, Kind: agent.Protocol}
 		if len(agent.AgentAuth.Capabilities) > 0 {
 			status.Kind = "agent_auth"
 		}
@@ -285,13 +288,36 @@ func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
 
 // AgentURL is the public URL of a configured agent at the gateway.
 func (i *Instance) AgentURL(id string) string {
-	base := i.Config.Issuer.URL
-	for _, c := range i.current().Agents {
-		if c.ID == id && c.GatewayURL != "" {
-			base = c.GatewayURL
+	if c := i.configured(id); c != nil {
+		return i.urlOf(c)
+	}
+	return i.urlOf(&config.Agent{ID: id})
+}
+
+func (i *Instance) urlOf(c *config.Agent) string {
+	return strings.TrimSuffix(cmp.Or(c.GatewayURL, i.Config.Issuer.URL), "/") + "/agents/" + c.ID
+}
+
+// configured returns the configuration of an agent, nil for none. It copies nothing: the
+// gateway asks for every call, and pages ask for every agent.
+func (i *Instance) configured(id string) *config.Agent {
+	agents := i.current().Agents
+	for n := range agents {
+		if agents[n].ID == id {
+			return &agents[n]
 		}
 	}
-	return strings.TrimSuffix(base, "/") + "/agents/" + id
+	return nil
+}
+
+// mode returns the mode that is in force for an agent: the one that an operator set, and
+// otherwise the configured one.
+func (i *Instance) mode(_ context.Context, agent string) (gate.Mode, error) {
+	set := i.Issuer.Mode(agent)
+	if c := i.configured(agent); c != nil && set == "" {
+		set = c.Mode
+	}
+	return gate.ParseMode(set)
 }
 
 // Wiring is the state that issuer and gateway share.

@@ -111,7 +111,7 @@ func (i *Instance) guarded(ctx context.Context, id string) (api.Guarded, bool, e
 	for name, s := range skills {
 		out.Skills[name] = api.GuardedSkill{Operation: s.Operation, Handle: s.Handle, Write: s.Write, Approval: s.Approval}
 	}
-	out.Mode, err = i.Admin.Mode(ctx, id)
+	out.Mode, err = i.mode(ctx, id)
 	return out, true, err
 }
 

@@ -51,7 +51,7 @@ func (i *Instance) directory(a Assembly) (*console.Directory, error) {
 // named reports whether the operator has a name for an origin: a caller, or an
 // agent that is protected here.
 func (i *Instance) named(origin string) bool {
-	return slices.ContainsFunc(i.current().Agents, func(a config.Agent) bool { return a.ID == origin }) ||
+	return i.configured(origin) != nil ||
 		slices.ContainsFunc(i.Force.Now.Load().config.Identity.Callers, func(c config.CallerRule) bool { return c.Agent == origin })
 }
 
@@ -63,7 +63,7 @@ func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 		return nil // one of others
 	}
 	out := &console.Enforcement{Level: e.Level, FreeText: e.FreeText}
-	if mode, err := i.Admin.Mode(context.Background(), id); err == nil { //nolint:contextcheck // it is known here
+	if mode, err := i.mode(context.Background(), id); err == nil { //nolint:contextcheck // it is known here
 		out.Mode = string(mode)
 	}
 	for _, s := range e.Skills {
@@ -108,35 +108,47 @@ func (i *Instance) drifts(ctx context.Context, agent string) ([]api.Drift, error
 	return seen, err
 }
 
+// declared is an agent with the operations of its skills: those of the last card that the
+// gateway saw, otherwise those of the configuration. The graph waits for no agent.
+func (i *Instance) declared(id string, at handoff.Place) (*handoff.Agent, error) {
+	a := &handoff.Agent{ID: id, Place: at, Skills: map[string]string{}, Prefix: id + "/"}
+	skills := []string{}
+	for _, s := range i.current().Skills[id] {
+		a.Skills[s.Skill] = s.Grant + "/" + s.Operation
+		skills = append(skills, s.Skill)
+	}
+	if look, err := i.gateway.Look(id); err == nil && look.Card != nil {
+		card, err := i.cards.Parse(look.Card)
+		if err != nil {
+			return nil, err
+		}
+		skills = skills[:0]
+		for _, s := range card.Skills() {
+			skills = append(skills, s.ID)
+		}
+	}
+	for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
+		if !slices.Contains(skills, s) {
+			delete(a.Skills, s)
+		}
+	}
+	return a, a.Carries(skills)
+}
+
 // delegations are the hand-overs that configuration and cards allow, and the recorded
 // attempts.
 func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*graph.Graph, api.Tried, error) {
 	d := handoff.New()
 	at := handoff.Place{File: "the configuration"}
-	for _, agent := range i.current().Agents {
-		if !q.Sees(agent.ID) {
+	for _, id := range i.agentNames() {
+		if !q.Sees(id) {
 			continue
 		}
-		a := &handoff.Agent{ID: agent.ID, Place: at, Skills: map[string]string{}, Prefix: agent.ID + "/"}
-		skills := []string{}
-		for _, s := range i.current().Skills[agent.ID] {
-			a.Skills[s.Skill] = s.Grant + "/" + s.Operation
-			skills = append(skills, s.Skill)
-		}
-		if raw, err := i.gateway.Card(ctx, agent.ID); err == nil { // else the configured skills
-			if skills, err = handoff.SkillIDs(raw); err != nil {
-				return nil, api.Tried{}, err
-			}
-		}
-		for s := range a.Skills { // callers cannot ask for a mapped skill that is not on the card
-			if !slices.Contains(skills, s) {
-				delete(a.Skills, s)
-			}
-		}
-		if err := a.Carries(skills); err != nil {
+		a, err := i.declared(id, at)
+		if err != nil {
 			return nil, api.Tried{}, err
 		}
-		d.Agents[agent.ID] = a
+		d.Agents[id] = a
 	}
 	for from, scopes := range i.Force.Now.Load().config.Scopes {
 		for to, operations := range scopes {

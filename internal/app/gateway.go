@@ -97,7 +97,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		Resources: api.Resources{Issuer: i.Issuer, Sealer: w.sealer}, Asking: gateway.Asking{Holds: i.holds(), Asks: i.toolAsks()}, Cards: client,
 		Network: Network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.Admin.Mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
+			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
 			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Pseudonym: i.Issuer.Pseudonym, Redact: Redaction(i.Config.Evidence.Arguments),
 			Receipt: i.Admin.Receipt,
 		},

@@ -22,7 +22,7 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 		InForce: func() string { return i.Force.Now.Load().digest },
 		Issues:  func(agent string) string { return string(i.publishedKeys(agent)) },
 		Receipt: i.Admin.ReceiptAt,
-		Mode:    i.Admin.Mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
+		Mode:    i.mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
 	}
 	if h, ok := i.holds().(holds); ok {
 		g.Held = h.heldRemote

@@ -37,7 +37,7 @@ func Serve(ctx context.Context, a Assembly) error {
 		}
 	}
 	i.warnUnreached(ctx, log)
-	overridden, err := i.Admin.Overridden(ctx)
+	overridden, err := i.Admin.Overridden()
 	if err != nil {
 		return errors.Join(err, serve.CloseAll(fronts), i.Close())
 	}

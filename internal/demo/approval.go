@@ -68,6 +68,32 @@ func (d *demo) approval(ctx context.Context) error {
 	return nil
 }
 
+// leaveWaiting makes requests that wait for the demo's person in the console.
+func (d *demo) leaveWaiting(ctx context.Context) error {
+	client := &holder.Client{
+		Key: d.keys[""], HTTP: d.http, Now: d.p.Now, Random: rand.Reader,
+		Session: func(context.Context, string) (string, error) { return userToken, nil },
+	}
+	agent, err := client.Discover(ctx, d.gatewayURL(quarterly.Documents))
+	if err != nil {
+		return err
+	}
+	for _, ask := range []struct{ query, purpose, operation string }{
+		{`{"collection":"reports"}`, "Write the annual report", "retrieve"},
+		{`{"collection":"reports","filter":{"quarter":"2025-Q2"}}`, "Tell me when the second quarter changes", "follow"},
+	} {
+		query, err := powerbox.ParseValue([]byte(ask.query))
+		if err != nil {
+			return err
+		}
+		_, err = client.Request(ctx, agent, holder.RequestParams{Grants: []string{"documents:read"}, Operations: []string{ask.operation}, Purpose: ask.purpose, Query: query})
+		if waits := new(holder.Pending); !errors.As(err, &waits) {
+			return errors.Join(errors.New("a request that a person must answer does not wait"), err)
+		}
+	}
+	return nil
+}
+
 // The parts of the page that an answer repeats.
 var (
 	seenOnPage = regexp.MustCompile(`name="seen" value="([^"]+)"`)

@@ -105,6 +105,9 @@ func runDemo(ctx context.Context, p *cli.Program, keep bool) (err error) {
 	}
 	d.out.say("No document reached the attacker. Everything above is on record, and the records verify.")
 	if keep {
+		if err := d.leaveWaiting(ctx); err != nil {
+			return err
+		}
 		d.keepRunning(ctx)
 	}
 	return nil
@@ -316,7 +319,7 @@ func names(handles []holder.Handle) string {
 // keepRunning leaves everything up until the program is interrupted.
 func (d *demo) keepRunning(ctx context.Context) {
 	d.out.act("Still running; end it with Ctrl-C")
-	d.out.say("The console, with everything above on record; log in as olivia, the operator, or as alice, who approves:")
+	d.out.say("The console, with everything above on record; log in as olivia, the operator, or as alice, for whom two requests wait:")
 	d.out.say("  %s/", d.base)
 	d.out.say("The card of the protected documents agent, and a call without a capability:")
 	d.out.say("  curl -s %s/.well-known/agent-card.json", d.gatewayURL(quarterly.Documents))

@@ -255,7 +255,7 @@ type Dying struct {
 }
 
 // dyingScan is how many capabilities [Issuer.Victims] looks at. It bounds its time and memory.
-const dyingScan = 5000
+const dyingScan = 2500
 
 // Victims returns the capabilities on record that [Issuer.RevokeAsOperator]
 // would end now, by the same rule that enforces it, and up to limit of them.

@@ -135,7 +135,9 @@ func (r Reader) Trees(q issuer.TreeQuery) iter.Seq2[issuer.Capability, error] {
 }
 
 // TreesStatement is the query of [Reader.Trees], "" for none. Every member has an index of its
-// own, of which only live entries are read. Each store tests that its planner does so.
+// own, of which only live entries are read. Each store tests that its planner does so. The limit
+// ends the walk itself, since the tree is not materialized. UNION ALL keeps the order of rows free:
+// for UNION, SQLite reads the whole table in that order.
 func TreesStatement(q issuer.TreeQuery) (query string, args []any, err error) {
 	if q.Limit < 1 {
 		return "", nil, errors.New("store: trees: Limit must be 1 at least")
@@ -155,7 +157,7 @@ func TreesStatement(q issuer.TreeQuery) (query string, args []any, err error) {
 	if len(begins) == 0 {
 		return "", nil, nil
 	}
-	return "WITH RECURSIVE tree (place, id) AS (" + strings.Join(begins, " UNION ") + below + ") SELECT body FROM capability WHERE made IN (SELECT place FROM tree) ORDER BY made LIMIT ?",
+	return "WITH RECURSIVE tree (place, id) AS NOT MATERIALIZED (" + strings.Join(begins, " UNION ALL ") + below + ") SELECT body FROM capability WHERE made IN (SELECT place FROM tree LIMIT ?) ORDER BY made",
 		append(args, q.After.Unix(), q.Limit), nil
 }
 

@@ -56,6 +56,14 @@ func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
 			t.Errorf("the plan of %s is\n%s", query, plan)
 		}
 	}
+	query, args, err := rows.TreesStatement(issuer.TreeQuery{Holders: []string{"h", "i"}, Once: true, Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans["trees of holders"] = planOf(t, s, spelling.Of(query), args...)
+	if plan := plans["trees of holders"]; !strings.Contains(plan, "capability_once (expires>?)") || !strings.Contains(plan, "CO-ROUTINE tree") {
+		t.Errorf("the walk of a tree does not end at the limit:\n%s", plan)
+	}
 	for index, q := range map[string]issuer.LiveQuery{
 		"capability_expires (expires>?)": {}, "capability_agent (agent=? AND expires>?)": {Agent: "a"}, "capability_holder (holder=? AND expires>?)": {Holder: "h"}, "capability_requester (requester=? AND expires>?)": {Requester: "r"},
 		"capability_principal (principal=? AND expires>?)": {Principal: "p"}, "capability_root (root=? AND expires>?)": {Root: "c"}, "capability_parent (parent=? AND expires>?)": {Below: "c"},

@@ -41,6 +41,8 @@ type Admin struct {
 	Keys      []evidence.Key // that sign records
 	Trust     evidence.Trust // the keys that a verifier should pin
 	Agents    func() []AgentStatus
+	// Mode returns the mode that is in force for an agent.
+	Mode func(ctx context.Context, agent string) (gate.Mode, error)
 	// Witnesses returns the state of the witnesses of the log.
 	Witnesses func() []WitnessStatus
 	// Delegations has the delegation graph.

@@ -112,18 +112,6 @@ func (a *Admin) agent(r *http.Request) (any, error) {
 	return nil, status{http.StatusNotFound, unknownAgent(id)}
 }
 
-// Mode returns the mode that is in force for an agent: the one that an
-// operator set, and otherwise the configured one.
-func (a *Admin) Mode(_ context.Context, agent string) (gate.Mode, error) {
-	set := a.Issuer.Mode(agent)
-	for _, s := range a.Agents() {
-		if s.ID == agent && set == "" {
-			set = s.Mode
-		}
-	}
-	return gate.ParseMode(set)
-}
-
 // ModeSet reports whether an operator set the mode of an agent.
 func (a *Admin) ModeSet(_ context.Context, agent string) (bool, error) {
 	return a.Issuer.Mode(agent) != "", nil
@@ -134,10 +122,10 @@ const ModeConfigured = "configured"
 
 // Overridden returns the agents whose mode an operator set to another one than
 // the configuration has, with both.
-func (a *Admin) Overridden(ctx context.Context) (map[string][2]string, error) {
+func (a *Admin) Overridden() (map[string][2]string, error) {
 	out := map[string][2]string{}
 	for _, s := range a.Agents() {
-		mode, err := a.Mode(ctx, s.ID)
+		mode, err := gate.ParseMode(cmp.Or(a.Issuer.Mode(s.ID), s.Mode))
 		if err != nil {
 			return nil, err
 		}

@@ -52,8 +52,9 @@ type Scores struct {
 
 	levels atomic.Pointer[levels]
 
-	mu     sync.Mutex // guards the fields below
-	ledger ledger
+	mu      sync.Mutex // guards the fields below
+	ledger  ledger
+	reading bool // a page found it behind, and the rest of the log is being read
 }
 
 // levels are those of all agents, as of a time.
@@ -145,12 +146,27 @@ func (s *Scores) advance(ctx context.Context) (all bool, err error) {
 	return true, nil
 }
 
-// recent takes over the newest records for a page, and reports whether there are more. It is
-// called with the lock.
+// recent takes over the newest records for a page, and reports whether there are more. Those
+// are read while the page is shown: the next pages have them. It is called with the lock.
 func (s *Scores) recent(ctx context.Context) (behind bool, err error) {
 	s.ledger.named = s.Named
 	all, err := s.ledger.follow(ctx, s.Log, scoresLook)
+	if err == nil && !all && !s.reading {
+		s.reading = true
+		go s.readOn(context.WithoutCancel(ctx))
+	}
 	return !all, err
+}
+
+// readOn reads the rest of the log. It ends with the store at the latest.
+func (s *Scores) readOn(ctx context.Context) {
+	err := s.Update(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = false
+	if err != nil {
+		s.Slog.WarnContext(ctx, "the rest of the log was not read for the graph; the next page about it tries again", slog.Any("error", err))
+	}
 }
 
 // Follow brings the scores up to date again and again, until ctx ends.

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -58,23 +62,67 @@ func TestPairsHaveBoundedMemory(t *testing.T) {
 	}
 }
 
-// A page does not wait until a long log is read: it counts a part, and says so.
+// A page does not wait until a long log is read: it counts a part, and says so. The rest is read
+// meanwhile, so that the next page has it however long the log is.
 func TestPagesDoNotWaitForALongLog(t *testing.T) {
 	log := &shelf{}
 	log.work(t, "mail", evidence.Achieved, 1)
 	one := log.all[0]
-	for range scoresLook + 100 {
+	for range 3 * scoresLook {
 		log.all = append(log.all, one)
 	}
-	s := &Scores{Log: log, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
-	tried, err := s.Pairs(t.Context(), time.Time{})
-	if err != nil || !tried.Behind || s.ledger.place < scoresLook || s.ledger.place > scoresLook+10 {
-		t.Errorf("after a look at a long log: %d records, behind %t, %v", s.ledger.place, tried.Behind, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := &Scores{Log: log, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
+		if tried, err := s.Pairs(t.Context(), time.Time{}); err != nil || !tried.Behind {
+			t.Errorf("after a look at a long log: behind %t, %v", tried.Behind, err)
+		}
+		synctest.Wait()
+		if s.reading || s.ledger.place != int64(len(log.all)) || s.Levels() == nil {
+			t.Errorf("after a page: %d of %d records, %v", s.ledger.place, len(log.all), s.Levels())
+		}
+		if _, behind, err := s.Drifts(t.Context(), "mail"); err != nil || behind {
+			t.Errorf("after a second look: behind %t, %v", behind, err)
+		}
+	})
+}
+
+// A log that cannot be read is tried again by the next page.
+func TestALogThatCannotBeReadIsTriedAgain(t *testing.T) {
+	log := &shelf{}
+	log.work(t, "mail", evidence.Achieved, 1)
+	one := log.all[0]
+	for range 2 * scoresLook {
+		log.all = append(log.all, one)
 	}
-	if _, behind, err := s.Drifts(t.Context(), "mail"); err != nil || behind {
-		t.Errorf("after a second look: behind %t, %v", behind, err)
+	synctest.Test(t, func(t *testing.T) {
+		broken := &brokenShelf{shelf: log, after: scoresLook}
+		s := &Scores{Log: broken, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
+		if tried, err := s.Pairs(t.Context(), time.Time{}); err != nil || !tried.Behind {
+			t.Errorf("the first look: behind %t, %v", tried.Behind, err)
+		}
+		synctest.Wait()
+		broken.after = math.MaxInt64
+		for range 2 {
+			if _, err := s.Pairs(t.Context(), time.Time{}); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if s.ledger.place != int64(len(log.all)) {
+			t.Errorf("%d of %d records", s.ledger.place, len(log.all))
+		}
+	})
+}
+
+// brokenShelf cannot be read from a place on.
+type brokenShelf struct {
+	*shelf
+	after int64
+}
+
+func (b *brokenShelf) From(ctx context.Context, place int64) ([]evidence.Sealed, error) {
+	if place >= b.after {
+		return nil, errors.New("the disk does not answer")
 	}
-	if err := s.Update(t.Context()); err != nil || s.ledger.place != int64(len(log.all)) || s.Levels() == nil {
-		t.Errorf("after an update: %d of %d records, %v, %v", s.ledger.place, len(log.all), s.Levels(), err)
-	}
+	return b.shelf.From(ctx, place)
 }

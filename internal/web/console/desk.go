@@ -200,7 +200,7 @@ func needInWords(l *lang.Language, n approval.Need) string {
 		}
 	}
 	if n.Self {
-		who = l.T("the user behind")
+		who = l.T("the user it acts for")
 	}
 	if n.People > 1 {
 		who = l.T("%s of: %s", lang.Number(n.People), who)

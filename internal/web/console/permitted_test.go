@@ -21,7 +21,7 @@ func mailbox(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	at := time.Date(2027, 1, 15, 11, 0, 0, 0, time.UTC)
 	used := evidence.Record{ID: "rec_used", AgentID: "mail", Time: at, ActionType: "a2a.message.send", Decision: evidence.Allow, Intent: evidence.Intent{Operation: "mail/box/list"}}
-	used.Details.Requester, used.Details.Recorder, used.Details.Exercised = "desk", "test", []string{"mail/box/list"}
+	used.Details.Capability, used.Details.Requester, used.Details.Recorder, used.Details.Exercised = "cap_used", "desk", "test", []string{"mail/box/list"}
 	denied := evidence.Record{ID: "rec_denied", AgentID: "mail", Time: at, ActionType: "a2a.message.send", Decision: evidence.Deny, Intent: evidence.Intent{Operation: "mail/box/send"}}
 	denied.Details.Requester, denied.Details.Recorder, denied.Details.Principal, denied.Details.Attempt = "desk", "test", "user:alice", "invocation"
 	denied.Details.Gate, denied.Details.Reasons = &evidence.Gate{}, []evidence.Reason{{Code: "capability_required"}}
@@ -36,13 +36,13 @@ func mailbox(t *testing.T) http.HandlerFunc {
 		}
 		return []json.RawMessage{s.Bytes()}
 	}
-	records := map[string][]json.RawMessage{"cap_used": sealed(used), "cap_idle": {}, "": sealed(denied)}
+	records := map[string][]json.RawMessage{"mail": sealed(used), "": sealed(denied)} // by agent
 	held := func(id string) api.CapabilityStatus {
 		return api.CapabilityStatus{ID: id, Agent: "mail", Grant: "box", Principal: "user:alice", Requester: "desk", Operations: []string{"list", "send"}, Created: at, Expires: at.Add(24 * time.Hour)}
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer := map[string]any{
-			"/v1/agents": []api.AgentStatus{{ID: "mail"}}, "/v1/summary": api.ActivityReport{}, "/v1/records": records[r.URL.Query().Get("capability")],
+			"/v1/agents": []api.AgentStatus{{ID: "mail"}}, "/v1/summary": api.ActivityReport{}, "/v1/records": records[r.URL.Query().Get("agent")],
 			"/v1/capabilities": []api.CapabilityStatus{held("cap_used"), held("cap_idle")},
 		}[r.URL.Path]
 		_ = json.NewEncoder(w).Encode(answer)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -42,11 +43,13 @@ type advisorPage struct {
 	MayStop, MaySteer bool // the visitor, at the agent
 }
 
-// counted counts the records that are read, and ends at a limit of records and of pages.
+// counted counts the records that are read, and ends at a limit of records and of pages. It
+// keeps the use of every capability that it meets, so that the log is read once for all.
 type counted struct {
 	API
 	until time.Time
 	page  *advisorPage
+	used  map[string]*used // by capability
 }
 
 // Each implements [audit.Source].
@@ -59,9 +62,42 @@ func (c counted) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Rec
 				return
 			}
 			c.page.Read++
+			if err == nil && q.Agent != "" {
+				c.note(r)
+			}
 			if !yield(r, err) {
 				return
 			}
+		}
+	}
+}
+
+// used is what records say of one capability.
+type used struct {
+	calls  map[string]int // by operation
+	last   *time.Time
+	kept   *time.Time // when an operator last kept it
+	keptBy string
+}
+
+// note takes over a record, the newest first.
+func (c counted) note(r evidence.Record) {
+	id := r.Details.Capability
+	if id == "" || r.Details.OutcomeOf != "" {
+		return
+	}
+	u := c.used[id]
+	if u == nil {
+		u = &used{calls: map[string]int{}}
+		c.used[id] = u
+	}
+	if action.OperatorKeep.Is(r.ActionType) && u.kept == nil {
+		u.kept, u.keptBy = &r.Time, r.Details.Requester
+	}
+	for _, op := range r.Details.Exercised {
+		u.calls[op]++
+		if u.last == nil {
+			u.last = &r.Time
 		}
 	}
 }
@@ -89,7 +125,8 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, nil
 	}
 	q := audit.Query{Since: p.config.Now().Add(-time.Duration(page.Days) * 24 * time.Hour)}
-	u, err := audit.UsageOf(v.Context(), counted{v.API, p.config.Now(), &page}, page.Agent, q)
+	read := counted{v.API, p.config.Now(), &page, map[string]*used{}}
+	u, err := audit.UsageOf(v.Context(), read, page.Agent, q)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -104,6 +141,6 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 		return Answer{}, fmt.Errorf("operations: %w", err)
 	}
 	page.Narrow = string(scopes)
-	err = page.recertify(p, v, q.Since)
+	err = page.recertify(p, v, read.used)
 	return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, err
 }

@@ -47,8 +47,8 @@ type then struct {
 // of fills in the slider.
 func (t *then) of(report api.GraphReport, now time.Time) {
 	t.Until, t.Step, t.Behind = report.Until, report.Step, report.Behind
-	if report.First == nil {
-		return
+	if report.First == nil || now.Sub(*report.First) < time.Duration(report.Step)*time.Second {
+		return // a slider would have one place
 	}
 	t.First, t.Last = report.First.Unix(), now.Unix()
 	if t.At = t.Last; t.Until != nil {

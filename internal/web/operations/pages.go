@@ -26,7 +26,7 @@ func Templates() fs.FS { return files }
 // Functions are the functions that the templates use.
 func Functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
-		"short": short, "number": number,
+		"short": short, "shortKey": shortKey, "number": number,
 		"others":     func(n int) string { return others(l, n) },
 		"operations": func(operations, agents int) string { return reaches(l, operations, agents) },
 	}
@@ -202,6 +202,15 @@ func short(id string) string {
 		return id
 	}
 	return id[:begin] + "\u2026" + id[len(id)-end:]
+}
+
+// shortKey shortens the thumbprint in the name of a caller that has no other.
+func shortKey(name string) string {
+	if at := strings.LastIndex(name, "key:"); at >= 0 {
+		at += len("key:")
+		return name[:at] + short(name[at:])
+	}
+	return name
 }
 
 // ago words a duration that has passed.

@@ -5,11 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
@@ -22,7 +19,7 @@ type heldUse struct {
 	Last   *time.Time
 	Kept   *time.Time // when an operator last kept it
 	KeptBy string
-	Short  bool   // more records than were looked at
+	Short  bool   // there are more records than were looked at
 	Narrow string // the page that narrows it to its use, "" where there is nothing to narrow
 }
 
@@ -32,43 +29,24 @@ type usedOperation struct {
 	Calls int
 }
 
-const (
-	// recertified is how many capabilities a page of the advisor looks at, and recertifyReads
-	// of how many records of each.
-	recertified    = 50
-	recertifyReads = 200
-)
+// recertified is how many capabilities a page of the advisor looks at.
+const recertified = 50
 
 // Stale reports whether nothing was used, and no operator kept it, in the time.
 func (h heldUse) Stale() bool { return h.Last == nil && h.Kept == nil && !h.Short }
 
-// useOf reads the use of a capability since a time.
-func (p *Pages) useOf(v *Visit, c api.CapabilityStatus, since time.Time) (heldUse, error) {
-	out := heldUse{capabilityRow: p.capabilityRow(v.Language, c)}
-	records, next, err := v.API.Records(v.Context(), url.Values{"capability": {c.ID}, "since": {since.UTC().Format(time.RFC3339)}, "limit": {strconv.Itoa(recertifyReads)}})
-	if err != nil {
-		return out, err
+// useOf joins a capability with its use. A nil use is none.
+func (p *Pages) useOf(v *Visit, c api.CapabilityStatus, of *used, short bool) heldUse {
+	out := heldUse{capabilityRow: p.capabilityRow(v.Language, c), Short: short}
+	if of == nil {
+		of = &used{}
 	}
-	calls := map[string]int{}
-	for _, s := range records {
-		r := s.Record()
-		if action.OperatorKeep.Is(r.ActionType) && out.Kept == nil {
-			out.Kept, out.KeptBy = &r.Time, r.Details.Requester
-		}
-		for _, op := range r.Details.Exercised {
-			if name, ok := strings.CutPrefix(op, c.Agent+"/"+c.Grant+"/"); ok && r.Details.OutcomeOf == "" {
-				calls[name]++
-				if out.Last == nil {
-					out.Last = &r.Time
-				}
-			}
-		}
-	}
-	out.Short = next != ""
+	out.Last, out.Kept, out.KeptBy = of.last, of.kept, of.keptBy
 	keep := url.Values{}
 	for _, name := range c.Operations {
-		out.Uses = append(out.Uses, usedOperation{name, calls[name]})
-		if calls[name] == 0 {
+		calls := of.calls[c.Agent+"/"+c.Grant+"/"+name]
+		out.Uses = append(out.Uses, usedOperation{name, calls})
+		if calls == 0 {
 			out.Unused++
 		} else {
 			keep.Add("keep", name)
@@ -77,11 +55,11 @@ func (p *Pages) useOf(v *Visit, c api.CapabilityStatus, since time.Time) (heldUs
 	if n := len(keep["keep"]); n > 0 && n < len(c.Operations) && len(c.Ancestors) == 0 && c.Uses == 0 && !c.Legacy && !out.Short {
 		out.Narrow = narrowPath(c.ID) + "?" + keep.Encode()
 	}
-	return out, nil
+	return out
 }
 
 // recertify adds the capabilities in force at an agent with their use.
-func (page *advisorPage) recertify(p *Pages, v *Visit, since time.Time) error {
+func (page *advisorPage) recertify(p *Pages, v *Visit, of map[string]*used) error {
 	found, next, err := v.API.capabilities(v.Context(), url.Values{"agent": {page.Agent}}, recertified)
 	if err != nil {
 		return err
@@ -89,11 +67,7 @@ func (page *advisorPage) recertify(p *Pages, v *Visit, since time.Time) error {
 	page.MoreHeld = next != ""
 	page.MayStop, page.MaySteer = v.Rights.MayAt(people.Stop, page.Agent), v.Rights.MayAt(people.Steer, page.Agent)
 	for _, c := range found {
-		one, err := p.useOf(v, c, since)
-		if err != nil {
-			return err
-		}
-		page.Held = append(page.Held, one)
+		page.Held = append(page.Held, p.useOf(v, c, of[c.ID], page.Cut))
 	}
 	slices.SortStableFunc(page.Held, func(a, b heldUse) int {
 		switch {

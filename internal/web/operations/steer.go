@@ -105,9 +105,11 @@ func (p *Pages) stop(path string) func(*Visit) (Answer, error) {
 }
 
 const (
-	// observedTime and observedLimit bound the records that a preview of a mode looks at.
+	// These bound the records that a preview of a mode looks at: their time, how many of the
+	// agent, and how many pages of the log. Each page is a scan.
 	observedTime  = 24 * time.Hour
 	observedLimit = 5000
+	observedPages = 2
 	useLimit      = 100
 )
 
@@ -144,15 +146,19 @@ var modes = map[string]string{
 
 // observe counts what the new mode would have done with the calls since a time.
 func (page *steerPage) observe(v *Visit, since time.Time) error {
-	calls := audit.Summary{}
-	for record, err := range v.API.Each(v.Context(), audit.Query{Agent: page.Agent, Since: since, Limit: observedLimit, AnyOrder: true}) {
+	calls, left := audit.Summary{}, observedPages
+	source := near{v.API, since.Add(observedTime), &left, &page.Cut}
+	for record, err := range source.Each(v.Context(), audit.Query{Agent: page.Agent, Since: since, AnyOrder: true}) {
 		if err != nil {
 			return err
+		}
+		if page.Looked == observedLimit {
+			page.Cut = true
+			break
 		}
 		page.Looked++
 		calls.Add(record)
 	}
-	page.Cut = page.Looked >= observedLimit
 	page.Silent = page.To != string(gate.Scoped) && page.To != string(gate.Require)
 	for _, u := range calls.List() {
 		row := useRow{Use: u}

@@ -86,7 +86,7 @@ document.addEventListener("submit", (event) => {
   sign(form);
 });
 
-const zoned = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZoneName: "short" };
+const zoned = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
 // precise is for tables, in which the year is that of the title.
 const precise = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" };
 

@@ -13,7 +13,7 @@
   // visible shows characters that change or hide the text around them by their number.
   const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
   const words = { ALLOW: [t("allowed"), "new"], DENY: [t("denied"), "risk"], ABSTAIN: [t("observed"), "quiet"] };
-  const clock = (date) => date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const clock = (date) => date.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
   function count(code) {
     const list = document.querySelector("#reasons");
