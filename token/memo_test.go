@@ -156,7 +156,7 @@ func TestATK55_RefusalsFillNoMemory(t *testing.T) {
 			t.Errorf("%.10q, %d bytes: %v, want %s", c.chain, len(c.chain), err, c.code)
 		}
 	}
-	if len(m.young)+len(m.old) != 0 {
+	if len(m.young)+len(m.old)+len(m.youngKeys) != 0 {
 		t.Error("a refusal is remembered")
 	}
 }
