@@ -34,7 +34,7 @@ func (n whole) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 func (e *Engine) brute(p Principal, operation string, r *Resource, agent, grant string) Answer {
 	w, reason := e.asking(p, operation, agent, grant)
 	if reason == "" {
-		w, reason = e.about(w, agent, r)
+		_, reason = e.about(w, agent, r)
 	}
 	if reason != "" {
 		return Answer{Reason: reason}
