@@ -81,7 +81,7 @@ func checkOverlaps(clauses []Clause) error {
 // tidy sorts clauses, and drops those that admit nothing or that another one
 // with a wider pattern repeats.
 func tidy(clauses []Clause) []Clause {
-	var out []Clause
+	out := make([]Clause, 0, len(clauses))
 	for i, c := range clauses {
 		repeated := false
 		for j, d := range clauses {

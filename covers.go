@@ -20,7 +20,11 @@ import (
 // Everywhere else it may refuse a pair that in truth holds.
 func ConstraintCovers(parent, child Constraint) bool {
 	p, c := normalise(parent), normalise(child)
-	return prover{}.covers(&p, &c)
+	if inside(p) == nil && inside(c) == nil {
+		return coversLeaf(p, c)
+	}
+	places := [2]Constraint{p, c}
+	return prover{}.covers(&places[0], &places[1])
 }
 
 // A prover remembers the pairs of composite constraints that it has answered,
@@ -44,17 +48,15 @@ func (m prover) covers(parent, child *Constraint) bool {
 }
 
 func (m prover) prove(parent, child *Constraint) bool {
-	if set, ok := finite(*child); ok {
-		return !slices.ContainsFunc(set, func(v Value) bool { return !(*parent).Admits(v) })
+	if _, ok := finite(*child); ok {
+		return coversLeaf(*parent, *child)
 	}
 	if c, ok := (*child).(AnyOf); ok {
 		return all(c.Constraints, func(c *Constraint) bool { return m.covers(parent, c) })
 	}
 	switch p := (*parent).(type) {
-	case Wildcard:
-		return true
-	case NotOneOf:
-		return !slices.ContainsFunc(p.Excluded, (*child).Admits)
+	case Wildcard, NotOneOf:
+		return coversLeaf(p, *child)
 	case All:
 		return all(p.Constraints, func(p *Constraint) bool { return m.covers(p, child) })
 	case AnyOf:
@@ -66,7 +68,22 @@ func (m prover) prove(parent, child *Constraint) bool {
 	if c, ok := (*child).(All); ok {
 		return some(c.Constraints, func(c *Constraint) bool { return m.covers(parent, c) })
 	}
-	return coversSameType(*parent, *child)
+	return coversLeaf(*parent, *child)
+}
+
+// coversLeaf is prove where nothing inside of the two has to be looked at.
+func coversLeaf(parent, child Constraint) bool {
+	if set, ok := finite(child); ok {
+		return !slices.ContainsFunc(set, func(v Value) bool { return !parent.Admits(v) })
+	}
+	switch p := parent.(type) {
+	case Wildcard:
+		return true
+	case NotOneOf:
+		return !slices.ContainsFunc(p.Excluded, child.Admits)
+	default:
+		return coversSameType(parent, child)
+	}
 }
 
 // all and some hand out places, not copies: a place is what a prover remembers.

@@ -97,6 +97,37 @@ type decoder struct {
 	nodes int // values left
 	most  int // values at most
 	more  []Member
+	// room is for the members of objects, and shells for what holds them: small objects
+	// share a piece of memory.
+	room   []Member
+	shells []parts
+}
+
+// sharedRoom is how many members a piece of memory that objects share has room for at
+// most, and sharedShells for how many objects. A value that outlives the others keeps
+// one such piece alive.
+const (
+	sharedRoom   = 16
+	sharedShells = 8
+)
+
+// kept returns an object of a copy of the members ms, which are in order.
+func (d *decoder) kept(ms []Member) Value {
+	if len(ms) == 0 {
+		return Value{kind: KindObject}
+	}
+	// A member takes six bytes of the input at least, and usually sixteen.
+	left := (len(d.src)-d.pos)/16 + len(ms)
+	if cap(d.room)-len(d.room) < len(ms) {
+		d.room = make([]Member, 0, max(len(ms), min(sharedRoom, left)))
+	}
+	if len(d.shells) == cap(d.shells) {
+		d.shells = make([]parts, 0, min(sharedShells, left/2+1))
+	}
+	from := len(d.room)
+	d.room = append(d.room, ms...)
+	d.shells = append(d.shells, parts{members: d.room[from:len(d.room):len(d.room)]})
+	return Value{kind: KindObject, parts: &d.shells[len(d.shells)-1]}
 }
 
 // firstRoom is how many parts the stack has room for at first, which is enough
@@ -257,7 +288,7 @@ func (d *decoder) object(into *Value, stack []Member) error {
 	if err := d.sortMembers(parts); err != nil {
 		return err
 	}
-	*into = copyObject(parts)
+	*into = d.kept(parts)
 	d.depth++
 	return nil
 }

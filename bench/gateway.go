@@ -45,6 +45,11 @@ func (f *field) gatewayRows(ctx context.Context) error {
 		return err
 	}
 	f.closers = append(f.closers, each.close)
+	plain, err := newTown(ctx, f.dir, "agent", "    context: none", "signatures: batch")
+	if err != nil {
+		return err
+	}
+	f.closers = append(f.closers, plain.close)
 	fronts, err := t.peers(ctx)
 	if err != nil {
 		return err
@@ -58,11 +63,15 @@ func (f *field) gatewayRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unsigned, err := plain.byReference(ctx, byReference+", context: none")
+	if err != nil {
+		return err
+	}
 	proven, err := each.withProofs(ctx)
 	if err != nil {
 		return err
 	}
-	fronts = append(append(fronts, batched, signed), proven...)
+	fronts = append(append(fronts, batched, unsigned, signed), proven...)
 	for _, front := range fronts {
 		f.trials = append(f.trials, front.cpuTrial())
 	}

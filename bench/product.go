@@ -74,19 +74,34 @@ func newProduct(now time.Time, links int) (*product, error) {
 		return nil, err
 	}
 	p.anchors = token.NewKeySet(p.issuer.Public())
-	if err := p.mint(); err != nil {
-		return nil, err
-	}
-	for range links - 1 {
-		child, next, err := p.derive(narrowTools)
-		if err != nil {
+	keys := make([]*token.PrivateKey, links)
+	for i := range keys {
+		if keys[i], err = token.GenerateKey(token.Ed25519, rand.Reader); err != nil {
 			return nil, err
+		}
+	}
+	return p, p.issue(keys)
+}
+
+// issue gives p a new chain by the issuer, a token for each of these holders.
+func (p *product) issue(holders []*token.PrivateKey) error {
+	p.chain, p.holders = "", nil
+	for i, next := range holders {
+		if i == 0 {
+			if err := p.mint(next); err != nil {
+				return err
+			}
+			continue
+		}
+		child, err := p.deriveFor(next, narrowTools)
+		if err != nil {
+			return err
 		}
 		if err := p.hold(token.JoinChain([]string{p.chain, child}), next); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 func attempt(operation string) (powerbox.Attempt, error) {
@@ -102,11 +117,7 @@ func attempt(operation string) (powerbox.Attempt, error) {
 }
 
 // mint makes the root token.
-func (p *product) mint() error {
-	holder, err := token.GenerateKey(token.Ed25519, rand.Reader)
-	if err != nil {
-		return err
-	}
+func (p *product) mint(holder *token.PrivateKey) error {
 	tools, err := token.ParseTools([]byte(rootTools))
 	if err != nil {
 		return err
@@ -137,12 +148,17 @@ func (p *product) derive(tools string) (string, *token.PrivateKey, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	child, err := p.deriveFor(next, tools)
+	return child, next, err
+}
+
+// deriveFor returns a child of the chain for that key.
+func (p *product) deriveFor(next *token.PrivateKey, tools string) (string, error) {
 	clauses, err := token.ParseTools([]byte(tools))
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	child, err := token.Derive(p.parsed, p.holder(), p.narrowing(clauses, next.Public()))
-	return child, next, err
+	return token.Derive(p.parsed, p.holder(), p.narrowing(clauses, next.Public()))
 }
 
 func (p *product) narrowing(tools []powerbox.Clause, holder token.PublicKey) token.Narrowing {
@@ -171,27 +187,70 @@ func (p *product) cold() error {
 
 // coldWithProof is cold with the holder's proof for the call.
 func (p *product) coldWithProof() (job, error) {
-	op, args := p.read.Operation(), p.read.Arguments()
-	proof, err := p.parsed.SignProof(p.holder(), token.Proof{
-		ID: rand.Text(), IssuedAt: p.now, Operation: op.String(), Arguments: args, Audience: "https://documents.example",
+	proof, err := p.proof()
+	return repeat(func() error { return p.authorizeProof(token.NewMemo(1<<20), p.chain, proof) }), err
+}
+
+// proof returns the holder's proof for the call under the chain.
+func (p *product) proof() (string, error) {
+	return p.parsed.SignProof(p.holder(), token.Proof{
+		ID: rand.Text(), IssuedAt: p.now, Operation: p.read.Operation().String(), Arguments: p.read.Arguments(), Audience: "https://documents.example",
 	})
+}
+
+// authorizeProof is authorize with a proof of the call.
+func (p *product) authorizeProof(memo *token.Memo, chain, proof string) error {
+	v, err := memo.Verify(chain, p.anchors, p.options)
 	if err != nil {
-		return job{}, err
+		return err
 	}
-	want := token.Expected{Now: p.now, Operation: op, Arguments: args, Audience: "https://documents.example"}
-	return repeat(func() error {
-		v, err := token.NewMemo(1<<20).Verify(p.chain, p.anchors, p.options)
+	want := token.Expected{Now: p.now, Operation: p.read.Operation(), Arguments: p.read.Arguments(), Audience: "https://documents.example"}
+	if _, err := v.CheckProof(proof, want); err != nil {
+		return err
+	}
+	if !powerbox.Decide(p.read, v.Authority(), p.now).Allowed {
+		return errDenied
+	}
+	return nil
+}
+
+// renewed sees one new chain after another, issued to holders whose earlier chains are
+// remembered. With a proof, each call has one.
+func (p *product) renewed(proven bool) (job, error) {
+	chains, proofs := make([]string, 512), make([]string, 512)
+	for i := range chains {
+		err := p.issue(p.holders)
+		if err == nil && proven {
+			proofs[i], err = p.proof()
+		}
 		if err != nil {
-			return err
+			return job{}, err
 		}
-		if _, err := v.CheckProof(proof, want); err != nil {
-			return err
+		chains[i] = p.chain
+	}
+	var memo *token.Memo
+	next := 0
+	run := func() error {
+		next++
+		if proven {
+			return p.authorizeProof(memo, chains[next-1], proofs[next-1])
 		}
-		if !powerbox.Decide(p.read, v.Authority(), p.now).Allowed {
-			return errDenied
-		}
-		return nil
-	}), nil
+		return p.authorize(memo, chains[next-1], p.read)
+	}
+	const before = 256 // chains by the same holders, seen before what is measured
+	return job{
+		batch: len(chains) - before,
+		fresh: func() error {
+			memo, next = token.NewMemo(64<<20), 0
+			for range before {
+				if err := run(); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		run: run,
+	}, nil
 }
 
 // warm sees the chain again.

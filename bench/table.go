@@ -125,6 +125,7 @@ func (f *field) cold(three *product) {
 	f.add("cold", repeat(three.cold), nil)
 	proven, err := three.coldWithProof()
 	f.add("cold with proof", proven, err)
+	f.renewed()
 	b, err := newBiscuit(f.now, 3)
 	if err != nil {
 		f.add("biscuit-go", job{}, err)
@@ -153,6 +154,16 @@ func (f *field) warm(three *product) {
 	f.add("superfly/macaroon", fly.verify(resset.ActionRead), nil)
 	cached, err := fly.cached(resset.ActionRead)
 	f.add("superfly's cache", cached, err)
+}
+
+// renewed is a new chain by holders that are known.
+func (f *field) renewed() {
+	for name, proven := range map[string]bool{"known holders": false, "known holders with proof": true} {
+		if p := f.chain(3); f.err == nil {
+			j, err := p.renewed(proven)
+			f.add(name, j, err)
+		}
+	}
 }
 
 // known is a new leaf on a prefix of one link, and of seven.
@@ -242,6 +253,9 @@ func chainGoals() []goal {
 		faster("cold, 3 links", "cold", "biscuit-go", 3),
 		faster("cold with the holder's proof, 3 links", "cold with proof", "go-ucan", 4),
 		faster("cold, 3 links", "cold", "golang-jwt chain", 2),
+		faster("cold, 3 links, holders known", "known holders", "biscuit-go", 3),
+		faster("cold with the holder's proof, 3 links, holders known", "known holders with proof", "go-ucan", 4),
+		faster("cold, 3 links, holders known", "known holders", "golang-jwt chain", 2),
 		within("new leaf on a known prefix, 8 links", "new leaf, 8 links", "new leaf, 2 links", 1.15),
 		faster("new leaf on a known prefix, 8 links", "new leaf, 8 links", "biscuit-go, 8 links", 10),
 		faster("warm, 3 links, revocation of each looked up", "warm", "biscuit-go", 500),

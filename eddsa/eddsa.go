@@ -11,7 +11,7 @@
 // and the time of about ten uses, so a process has at most 256 of them. The check in
 // this package follows RFC 8032, section 5.1.7, with the same rule as all others,
 // and the same tests compare it with crypto/ed25519. Signing stays with
-// crypto/ed25519, because the library must never hold a secret (ADR 10).
+// crypto/ed25519, because the library must never hold a secret (ADR 136).
 package eddsa
 
 import (
@@ -27,8 +27,7 @@ const (
 )
 
 // rule is that of crypto/ed25519. It does not allow signatures to be checked in
-// batches, for which there is another one: a crafted signature may pass by one
-// rule and fail by the other.
+// batches: a crafted one would pass or fail by its neighbours (ADR 136).
 var rule = &ed25519.Options{Verify: ed25519.VerifyOptionsStdLib}
 
 // Verify reports whether signature is one of message under public. A key or a

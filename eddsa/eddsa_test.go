@@ -62,6 +62,60 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// published checks every way of verification against a file of published vectors: key,
+// signature, message, and further words that known judges. It returns how many are accepted.
+func published(t *testing.T, file string, lines int, known func(line int, accepted bool, words []string)) (accepted int) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		for i := range words[:3] {
+			words[i] = strings.TrimPrefix(words[i], "-") // an empty one
+		}
+		ok := check(t, unhex(t, words[0]), unhex(t, words[2]), unhex(t, words[1]))
+		if ok {
+			accepted++
+		}
+		known(n, ok, words[3:])
+		n++
+	}
+	if n != lines {
+		t.Errorf("%s has %d vectors; want %d", file, n, lines)
+	}
+	return accepted
+}
+
+// TestCCTV are all cases of points of small and of mixed order, encoded in every way.
+func TestCCTV(t *testing.T) {
+	if n := published(t, "testdata/cctv.txt", 914, func(int, bool, []string) {}); n != 208 {
+		t.Errorf("%d vectors are accepted; want 208, as crypto/ed25519 does", n)
+	}
+}
+
+// TestWycheproof are the vectors of Project Wycheproof with their verdicts.
+func TestWycheproof(t *testing.T) {
+	published(t, "testdata/wycheproof.txt", 145, func(line int, accepted bool, words []string) {
+		if want := words[0] == "valid"; accepted != want {
+			t.Errorf("vector %d: accepted is %t; Wycheproof says %s", line+1, accepted, words[0])
+		}
+	})
+}
+
+// TestSpeccheck are the 12 cases of "Taming the many EdDSAs". The wanted answers are those
+// that its authors published for Go.
+func TestSpeccheck(t *testing.T) {
+	const want = "VVVVXXXXXXXV"
+	published(t, "testdata/speccheck.txt", len(want), func(line int, accepted bool, _ []string) {
+		if accepted != (want[line] == 'V') {
+			t.Errorf("case %d: accepted is %t; want %c", line, accepted, want[line])
+		}
+	})
+}
+
 func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)

@@ -3,6 +3,7 @@ package token
 import (
 	"crypto/sha256"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -15,10 +16,11 @@ type link struct {
 	claims
 	compact string
 	hash    string // base64url SHA-256 of the signing input, as in par_hash
-	// again is for the holder's key once l is remembered: there are more
-	// signatures under it to come, of proofs and of tokens that continue the chain.
+	// again is for the holder's key once a chain with it is remembered: there are more
+	// signatures under it to come, of proofs and of tokens that continue a chain.
 	again *eddsa.Key
-	// name is the holder's, once l is remembered: every call is recorded under it.
+	// name is the holder's, once a chain with its key is remembered: every call is
+	// recorded under it.
 	name string
 }
 
@@ -35,7 +37,7 @@ func (l *link) holderName() string {
 
 // parseLink parses a token of a chain whose root has that header, which is its own if
 // it is the root.
-func parseLink(compact string, head header, isRoot bool) (*link, error) {
+func parseLink(compact string, head header, isRoot bool, know func(*link)) (*link, error) {
 	draft := head.drafts.newest()
 	if !isRoot {
 		var err error
@@ -55,7 +57,17 @@ func parseLink(compact string, head header, isRoot bool) (*link, error) {
 	if l.claims, err = parseClaims(j.payload, isRoot, draft); err != nil {
 		return nil, err
 	}
+	know(l)
 	return l, nil
+}
+
+// isHolder reports whether uri names the holder.
+func (l *link) isHolder(uri string) bool {
+	if thumbprint, known := strings.CutPrefix(l.name, keyPrefix); known {
+		rest, ok := strings.CutPrefix(uri, thumbprintURI)
+		return ok && rest == thumbprint
+	}
+	return l.holder.isNamed(uri)
 }
 
 // setHash is for links that others may name: a token that goes beyond its
@@ -77,7 +89,7 @@ type Unverified struct{ links []*link }
 // ParseChain parses a chain, root first (draft, section 8, steps 1 and 2, and
 // of steps 3 to 5 what needs neither keys nor a clock). Errors are [*Error].
 func ParseChain(tokens []string) (Unverified, error) {
-	links, err := extend(nil, tokens, powerbox.Operation{})
+	links, err := extend(nil, tokens, powerbox.Operation{}, func(*link) {})
 	return Unverified{links}, err
 }
 
@@ -102,8 +114,9 @@ func checkForm(known []*link, tokens []string) error {
 }
 
 // extend parses tokens as the continuation of known, links that were parsed
-// and linked before. With an operation, the last token must name it.
-func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, error) {
+// and linked before. With an operation, the last token must name it. know adds what
+// is known of a holder's key.
+func extend(known []*link, tokens []string, op powerbox.Operation, know func(*link)) ([]*link, error) {
 	if err := checkForm(known, tokens); err != nil {
 		return nil, err
 	}
@@ -113,13 +126,13 @@ func extend(known []*link, tokens []string, op powerbox.Operation) ([]*link, err
 	if err != nil {
 		return nil, atLink(err, 0)
 	}
-	compared, err := lastFirst(links, tokens, head, op)
+	compared, err := lastFirst(links, tokens, head, op, know)
 	if err != nil {
 		return nil, err
 	}
 	for i := len(known); i < len(links); i++ {
 		if links[i] == nil {
-			links[i], err = parseLink(tokens[i-len(known)], head, i == 0)
+			links[i], err = parseLink(tokens[i-len(known)], head, i == 0, know)
 		}
 		if err == nil {
 			links[i].setHash()
@@ -148,10 +161,10 @@ func rootHeader(known []*link, tokens []string) (header, error) {
 // far costs two readings, however long the chain is. It refuses what the walk
 // from the root would refuse, and reports whether it has compared the tools of
 // the two already.
-func lastFirst(links []*link, tokens []string, head header, op powerbox.Operation) (compared bool, err error) {
+func lastFirst(links []*link, tokens []string, head header, op powerbox.Operation, know func(*link)) (compared bool, err error) {
 	n, known := len(links), len(links)-len(tokens)
 	for i := n - 1; i >= max(known, n-2); i-- {
-		l, err := parseLink(tokens[i-known], head, i == 0)
+		l, err := parseLink(tokens[i-known], head, i == 0, know)
 		if err == nil && i == n-1 {
 			err = l.serves(op)
 		}
@@ -247,7 +260,7 @@ func (l *link) checkPlace(parent *link) error {
 		return refuse(CodeExpiryWidened, "exp is after the parent's")
 	case l.issuedAt < parent.issuedAt:
 		return refuse(CodeIssuedBeforeParent, "iat is before the parent's")
-	case !parent.holder.isNamed(l.issuer):
+	case !parent.isHolder(l.issuer):
 		return refuse(CodeIssuer, "iss is not the thumbprint of the parent's holder key")
 	case l.parentHash != parent.hash:
 		return refuse(CodeParentHash, "par_hash is not the hash of the token before it")
@@ -342,7 +355,6 @@ func complete(links []*link, signed int, anchors *KeySet, o Options) (Verified, 
 	if err := c.checkRevocation(o.Revoked); err != nil {
 		return Verified{}, err
 	}
-	c.setAuthority()
 	return Verified{c}, nil
 }
 
@@ -351,7 +363,10 @@ func complete(links []*link, signed int, anchors *KeySet, o Options) (Verified, 
 type chain struct {
 	links       []*link
 	from, until int64 // exp is exclusive
-	authority   powerbox.Authority
+	// authority is worked out when it is first asked for: most prefixes that a [Memo]
+	// remembers are never presented themselves.
+	once      sync.Once
+	authority powerbox.Authority
 }
 
 func newChain(links []*link) *chain {
@@ -455,10 +470,13 @@ func (c *chain) checkRevocation(revoked func(string) bool) error {
 	return nil
 }
 
-// setAuthority cannot fail: parsing has seen to the number and the names of the
-// tools. If it did, the authority would be the zero one, which admits nothing.
-func (c *chain) setAuthority() {
-	leaf := c.leaf()
-	window := powerbox.Window{From: time.Unix(c.from, 0), Until: time.Unix(c.until, 0)}
-	c.authority, _ = powerbox.NewAuthority(window, leaf.maxDepth-leaf.depth, leaf.tools...)
+// permits returns what c permits. It cannot fail: parsing has seen to the number and the
+// names of the tools. If it did, the authority would be the zero one, which admits nothing.
+func (c *chain) permits() powerbox.Authority {
+	c.once.Do(func() {
+		leaf := c.leaf()
+		window := powerbox.Window{From: time.Unix(c.from, 0), Until: time.Unix(c.until, 0)}
+		c.authority, _ = powerbox.NewAuthority(window, leaf.maxDepth-leaf.depth, leaf.tools...)
+	})
+	return c.authority
 }

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+
+	"github.com/powerbox-project/powerbox/eddsa"
 )
 
 // Memo remembers chains whose signatures have been verified, and every prefix
@@ -24,6 +26,17 @@ type Memo struct {
 	used  int
 	young map[uint64]memory
 	old   map[uint64]memory
+	// The keys of the holders in these chains. A key outlives the generation of a chain
+	// as long as it occurs in new ones.
+	youngKeys map[PublicKey]signer
+	oldKeys   map[PublicKey]signer
+}
+
+// signer is what is worked out once for the key of a holder that signs one chain after
+// another.
+type signer struct {
+	again *eddsa.Key // nil for other algorithms
+	name  string
 }
 
 // memory is one verified prefix.
@@ -33,16 +46,17 @@ type memory struct {
 }
 
 // A parsed token costs about this many times its bytes, and at least this
-// much.
+// much; a key costs signerCost.
 const (
 	memoryFactor = 6
 	memoryBase   = 3 << 10
+	signerCost   = 2 << 10
 )
 
 // NewMemo returns a memo that uses about that many bytes. It forgets the oldest
 // half when it is full.
 func NewMemo(bytes int) *Memo {
-	return &Memo{seed: maphash.MakeSeed(), budget: bytes / 2, young: map[uint64]memory{}}
+	return &Memo{seed: maphash.MakeSeed(), budget: bytes / 2, young: map[uint64]memory{}, youngKeys: map[PublicKey]signer{}}
 }
 
 // Verify does what [ParseChain] and [Unverified.Verify] do for a chain in the
@@ -73,7 +87,7 @@ func (m *Memo) Verify(chain string, anchors KeySet, o Options) (Verified, error)
 		return Verified{}, err
 	}
 	known := m.longestPrefix(chain, tokens, &anchors)
-	links, err := extend(known, tokens[len(known):], o.Operation)
+	links, err := extend(known, tokens[len(known):], o.Operation, m.know)
 	if err != nil {
 		return Verified{}, err
 	}
@@ -124,12 +138,40 @@ func (m *Memo) recall(sum uint64, bytes string, anchors *KeySet) (*chain, bool) 
 	return known.chain, true
 }
 
+// know gives l what m remembers of its holder's key. It puts nothing into m: the
+// chain of l is not verified yet.
+func (m *Memo) know(l *link) {
+	m.mu.RLock()
+	k, ok := m.youngKeys[l.holder]
+	if !ok {
+		k = m.oldKeys[l.holder]
+	}
+	m.mu.RUnlock()
+	l.again, l.name = k.again, k.name
+}
+
 // own makes the text of l its own, so that the memo keeps no header
 // alive, and keeps its key and that one's name. No other goroutine has l yet.
 func (l *link) own() {
-	l.again, l.name = l.holder.Keep().again, keyName(l.holder)
+	if l.name == "" {
+		l.again, l.name = l.holder.Keep().again, keyName(l.holder)
+	}
 	l.compact = strings.Clone(l.compact)
 	l.signed = l.compact[:len(l.signed)]
+}
+
+// keepKeys remembers the keys of the holders in c, which is verified. Of the links of c
+// as many as known says are shared with other chains and stay as they are.
+func (m *Memo) keepKeys(c *chain, known int) {
+	for i, l := range c.links {
+		k, ok := m.youngKeys[l.holder]
+		if ok && i >= known {
+			l.again = k.again
+		}
+		if !ok && m.spend(signerCost) {
+			m.youngKeys[l.holder] = signer{l.again, l.name}
+		}
+	}
 }
 
 // is reports whether bytes are the tokens of c joined by commas.
@@ -154,6 +196,7 @@ func (m *Memo) remember(sum uint64, bytes string, anchors *KeySet, c *chain, kno
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.keepKeys(c, known)
 	m.add(sum, len(bytes), memory{anchors.fingerprint, c})
 	for n := len(c.links) - 1; n > known; n-- {
 		bytes = bytes[:len(bytes)-len(c.links[n].compact)-1]
@@ -161,20 +204,26 @@ func (m *Memo) remember(sum uint64, bytes string, anchors *KeySet, c *chain, kno
 		if !prefix.leaf().hasEntry {
 			continue
 		}
-		prefix.setAuthority()
 		m.add(m.hash(bytes, anchors), len(bytes), memory{anchors.fingerprint, prefix})
 	}
 }
 
-// add makes room for a chain of that many bytes by forgetting the old
-// generation.
+// add remembers a chain of that many bytes.
 func (m *Memo) add(sum uint64, bytes int, known memory) {
-	cost := memoryBase + memoryFactor*bytes
-	if _, ok := m.young[sum]; ok || cost > m.budget {
-		return
+	if _, ok := m.young[sum]; !ok && m.spend(memoryBase+memoryFactor*bytes) {
+		m.young[sum] = known
+	}
+}
+
+// spend makes room for what costs that much by forgetting the old generation. It
+// reports false for what is larger than all of m.
+func (m *Memo) spend(cost int) bool {
+	if cost > m.budget {
+		return false
 	}
 	if m.used += cost; m.used > m.budget {
 		m.old, m.young, m.used = m.young, map[uint64]memory{}, cost
+		m.oldKeys, m.youngKeys = m.youngKeys, map[PublicKey]signer{}
 	}
-	m.young[sum] = known
+	return true
 }

@@ -2,6 +2,7 @@ package token
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/eddsa"
 )
 
 func TestMemoAnswersLikeAColdVerification(t *testing.T) {
@@ -154,7 +156,7 @@ func TestATK55_RefusalsFillNoMemory(t *testing.T) {
 			t.Errorf("%.10q, %d bytes: %v, want %s", c.chain, len(c.chain), err, c.code)
 		}
 	}
-	if len(m.young)+len(m.old) != 0 {
+	if len(m.young)+len(m.old)+len(m.youngKeys) != 0 {
 		t.Error("a refusal is remembered")
 	}
 }
@@ -191,6 +193,91 @@ func TestATK55_MemoIsBounded(t *testing.T) {
 	small := NewMemo(10)
 	if _, err := small.Verify(first, f.anchors, quiet(at)); err != nil || len(small.young) != 0 {
 		t.Errorf("a memo without room: %v, %d entries", err, len(small.young))
+	}
+}
+
+// again returns a new chain by the keys of f.
+func again(t testing.TB, f family, id string) string {
+	t.Helper()
+	root := f.verify(t)
+	child, err := Derive(root, f.holders[len(f.holders)-1], Narrowing{ID: id, Now: at, Tools: root.Tools(), Holder: f.holders[0].Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return JoinChain(append(slices.Clone(f.tokens), child))
+}
+
+// A holder signs one chain after another: its key is worked out once.
+func TestMemoKnowsTheKeysOfHolders(t *testing.T) {
+	m := NewMemo(1 << 20)
+	f := newFamily(t, 1)
+	keys := map[*eddsa.Key]bool{}
+	for _, id := range []string{"a", "b", "c"} {
+		v, err := m.Verify(again(t, f, id), f.anchors, quiet(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf := v.chain.leaf()
+		if keys[leaf.again] = true; leaf.name != keyName(leaf.holder) {
+			t.Errorf("chain %s: the holder is called %q", id, leaf.name)
+		}
+	}
+	if len(keys) != 1 || len(m.youngKeys) != 2 {
+		t.Errorf("one holder has %d keys; the memo has %d, want 2", len(keys), len(m.youngKeys))
+	}
+}
+
+// A key that is known decides nothing: its chain has to be signed as every other.
+func TestATK7_KnownKeysVouchForNoChain(t *testing.T) {
+	m := NewMemo(1 << 20)
+	f := newFamily(t, 1)
+	for i := range 40 {
+		if _, err := m.Verify(again(t, f, strings.Repeat("x", i+1)), f.anchors, quiet(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.Verify(flip(again(t, f, "forged")), f.anchors, quiet(at)); codeOf(err) != CodeSignature {
+		t.Errorf("a bad signature of a known holder: %v", err)
+	}
+	l := &link{}
+	l.holder = f.holders[0].Public()
+	for range 2 { // as a stranger, and as one that is known
+		if !l.isHolder(l.holder.URI()) {
+			t.Error("a holder is not named by its own URI")
+		}
+		for _, uri := range []string{"", l.holder.Thumbprint(), keyName(l.holder), f.holders[1].Public().URI(), l.holder.URI() + "x"} {
+			if l.isHolder(uri) {
+				t.Errorf("%q names holder %s", uri, l.holder)
+			}
+		}
+		m.know(l)
+	}
+	if l.name == "" {
+		t.Error("the holder is not known")
+	}
+}
+
+// Keys are forgotten like chains, and those in use stay.
+func TestATK55_MemoForgetsKeys(t *testing.T) {
+	m := NewMemo(2 * 6 * (memoryBase + signerCost + memoryFactor*3000))
+	f := newFamily(t, 0)
+	root := f.verify(t)
+	for i := range 60 {
+		child, err := Derive(root, f.holders[0], Narrowing{ID: strings.Repeat("x", i+1), Now: at, Tools: root.Tools(), Holder: keyOf(t, strconv.Itoa(i), Ed25519).Public()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Verify(JoinChain([]string{f.tokens[0], child}), f.anchors, quiet(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(m.youngKeys) + len(m.oldKeys); n == 0 || n > 30 {
+		t.Errorf("%d keys are remembered; want some, at most 30", n)
+	}
+	l := &link{}
+	l.holder = f.holders[0].Public()
+	if m.know(l); l.name != keyName(l.holder) {
+		t.Error("the key in every chain is forgotten")
 	}
 }
 

@@ -32,7 +32,7 @@ func verifyInOrder(tokens []string, anchors KeySet, o Options) error {
 		if !slices.ContainsFunc(keys, func(k KeptKey) bool { return signedBy(compact, k) }) {
 			return refuse(CodeSignature, "no key has signed token %d", i)
 		}
-		l, err := parseLink(compact, head, i == 0)
+		l, err := parseLink(compact, head, i == 0, func(*link) {})
 		if err != nil {
 			return err
 		}

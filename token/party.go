@@ -123,8 +123,10 @@ func HolderID(id string) string {
 	return id
 }
 
+const keyPrefix = "key:"
+
 // keyName is "key:" and the thumbprint (RFC 7638).
-func keyName(k PublicKey) string { return "key:" + k.Thumbprint() }
+func keyName(k PublicKey) string { return keyPrefix + k.Thumbprint() }
 
 // PartySigner signs scope tokens and delegation links with one key.
 type PartySigner interface {

@@ -20,7 +20,7 @@ func (v Verified) Authority() powerbox.Authority {
 	if v.chain == nil {
 		return powerbox.Authority{}
 	}
-	return v.chain.authority
+	return v.chain.permits()
 }
 
 // Holder returns the key of the one that may present the chain.

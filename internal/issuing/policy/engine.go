@@ -196,25 +196,32 @@ func (e *Engine) Veto(p Principal, operation, agent, grant string, resources ...
 	return len(permitted) != len(resources)
 }
 
-// numbered lets Cedar see statements under their positions in the list.
+// numbered lets Cedar see statements under their positions in the list, without the
+// part of their scopes that the index has answered.
 type numbered []*statement
 
 // All implements [cedar.PolicyIterator].
 func (n numbered) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
 		for _, s := range n {
-			if !yield(cedar.PolicyID(s.place), s.policy) {
+			if !yield(cedar.PolicyID(s.place), s.rest) {
 				return
 			}
 		}
 	}
 }
 
-// decide asks Cedar and reads the annotations of what decided.
+// decide asks Cedar about statements whose heads fit.
 func (e *Engine) decide(w *world, statements []*statement) Answer {
-	decision, diagnostic := cedar.Authorize(numbered(statements), w, cedar.Request{
-		Principal: w.user.UID, Action: w.action.UID, Resource: w.resource.UID,
-	})
+	if a, ok := shortcut(w, statements); ok {
+		return a
+	}
+	return answer(numbered(statements), w, w.request(), statements)
+}
+
+// answer asks Cedar and reads the annotations of what decided.
+func answer(policies cedar.PolicyIterator, entities cedar.EntityGetter, request cedar.Request, statements []*statement) Answer {
+	decision, diagnostic := cedar.Authorize(policies, entities, request)
 	if len(diagnostic.Errors) > 0 {
 		var failed []string
 		for _, f := range diagnostic.Errors {
@@ -222,10 +229,16 @@ func (e *Engine) decide(w *world, statements []*statement) Answer {
 		}
 		return Answer{Policies: failed, Reason: fmt.Sprintf("policy %s could not be evaluated", failed[0])}
 	}
-	a := Answer{Allow: decision == cedar.Allow}
+	var deciding []string
 	for _, reason := range diagnostic.Reasons {
-		a.Policies = append(a.Policies, string(reason.PolicyID))
+		deciding = append(deciding, string(reason.PolicyID))
 	}
+	return concluded(decision == cedar.Allow, deciding, statements)
+}
+
+// concluded is the answer of the policies that decided, at their places.
+func concluded(allow bool, deciding []string, statements []*statement) Answer {
+	a := Answer{Allow: allow, Policies: deciding}
 	switch {
 	case a.Allow:
 		a.Reason = "permitted"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	cedar "github.com/cedar-policy/cedar-go"
+	cedarast "github.com/cedar-policy/cedar-go/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
@@ -70,6 +71,28 @@ func scopeEntities(scope ast.IsScopeNode) []cedar.EntityUID {
 		return append([]cedar.EntityUID{}, s.Entities...)
 	default: // all, and is: the rest is for Cedar
 		return nil
+	}
+}
+
+// withoutHead returns p without the parts of its scope that the closures of the index
+// answer exactly: that something is in one of the entities of the head. It keeps that
+// something is one entity or of one type, which needs no look at any entity.
+func withoutHead(p *cedar.Policy) *cedar.Policy {
+	rest := *(*ast.Policy)(p.AST())
+	rest.Principal = scopeRest(rest.Principal).(ast.IsPrincipalScopeNode)
+	rest.Action = scopeRest(rest.Action).(ast.IsActionScopeNode)
+	rest.Resource = scopeRest(rest.Resource).(ast.IsResourceScopeNode)
+	return cedar.NewPolicyFromAST((*cedarast.Policy)(&rest))
+}
+
+func scopeRest(scope ast.IsScopeNode) ast.IsScopeNode {
+	switch s := scope.(type) {
+	case ast.ScopeTypeIn, ast.ScopeTypeInSet:
+		return ast.ScopeTypeAll{}
+	case ast.ScopeTypeIsIn:
+		return ast.ScopeTypeIs{Type: s.Type}
+	default:
+		return scope
 	}
 }
 

@@ -37,9 +37,11 @@ func (e *Engine) Explain(p Principal, operation string, r *Resource, agent, gran
 
 func (e *Engine) find(w *world, s *statement) Finding {
 	f := Finding{Policy: s.place, Forbid: s.forbid, Text: string(s.policy.MarshalCedar())}
-	_, diagnostic := cedar.Authorize(numbered{s}, w, cedar.Request{
-		Principal: w.user.UID, Action: w.action.UID, Resource: w.resource.UID,
-	})
+	if why := e.whyNot(w, s.head); why != "" {
+		f.Why = why
+		return f
+	}
+	_, diagnostic := cedar.Authorize(numbered{s}, w, w.request())
 	switch {
 	case len(diagnostic.Errors) > 0:
 		f.Why = "it could not be evaluated: " + diagnostic.Errors[0].Message
@@ -48,12 +50,12 @@ func (e *Engine) find(w *world, s *statement) Finding {
 	case len(diagnostic.Reasons) > 0:
 		f.Applies, f.Why = true, "it permits"
 	default:
-		f.Why = e.whyNot(w, s.head)
+		f.Why = "a condition does not hold"
 	}
 	return f
 }
 
-// whyNot names the first part of a policy that a request is not in.
+// whyNot names the first part of a policy that a request is not in, or none.
 func (e *Engine) whyNot(w *world, h head) string {
 	for _, part := range []struct {
 		what  string
@@ -69,5 +71,5 @@ func (e *Engine) whyNot(w *world, h head) string {
 			return fmt.Sprintf("the %s is not, and is not in, %s", part.what, part.named[0])
 		}
 	}
-	return "a condition does not hold"
+	return ""
 }

@@ -68,13 +68,14 @@ func (x *index) extend(closure []symbol, entities ...cedar.EntityUID) []symbol {
 	return closure
 }
 
-// candidates returns the policies that can match, in their order. The arguments
+// candidates returns the policies whose heads fit, in their order. The arguments
 // are the closures of the request's three parts.
 func (x *index) candidates(principal, action, resource []symbol) []*statement {
 	if len(principal)*len(action)*len(resource) > len(x.statements) {
-		return x.statements // looking at each is less work
+		return x.scan(principal, action, resource) // looking at each is less work
 	}
-	var found []int
+	var room [8]int
+	found := room[:0]
 	for _, p := range principal {
 		for _, a := range action {
 			for _, r := range resource {
@@ -89,4 +90,22 @@ func (x *index) candidates(principal, action, resource []symbol) []*statement {
 		statements[i] = x.statements[at]
 	}
 	return statements
+}
+
+// scan is candidates by looking at each policy.
+func (x *index) scan(principal, action, resource []symbol) []*statement {
+	var statements []*statement
+	for _, s := range x.statements {
+		if x.fits(s.head.principal, principal) && x.fits(s.head.action, action) && x.fits(s.head.resource, resource) {
+			statements = append(statements, s)
+		}
+	}
+	return statements
+}
+
+// fits reports whether one of the entities is in a closure. Without entities anything fits.
+func (x *index) fits(entities []cedar.EntityUID, closure []symbol) bool {
+	return entities == nil || slices.ContainsFunc(entities, func(e cedar.EntityUID) bool {
+		return slices.Contains(closure, x.symbols[e])
+	})
 }

@@ -26,6 +26,8 @@ const (
 type statement struct {
 	place    string // file:line
 	policy   *cedar.Policy
+	rest     *cedar.Policy // what is left of it where its head fits the request
+	compiled condition     // rest again, as far as it needs no entities
 	head     head
 	forbid   bool
 	lifetime time.Duration // 0: none
@@ -49,9 +51,10 @@ func readFile(name string, text []byte) ([]*statement, error) {
 	taken := map[string]bool{}
 	for _, p := range list {
 		at := p.Position()
+		rest := withoutHead(p)
 		s := &statement{
 			place:  fmt.Sprintf("%s:%d", name, at.Line),
-			policy: p, head: headOf(p), forbid: p.Effect() == cedar.Forbid,
+			policy: p, rest: rest, compiled: compiled(rest), head: headOf(p), forbid: p.Effect() == cedar.Forbid,
 		}
 		if taken[s.place] {
 			s.place += fmt.Sprintf(":%d", at.Column)

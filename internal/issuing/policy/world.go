@@ -28,18 +28,69 @@ func uid(entityType cedar.EntityType, id string) cedar.EntityUID {
 // world is the entities of one question. It implements [cedar.EntityGetter]
 // without a map.
 type world struct {
-	user, action, resource, collection cedar.Entity
+	user               *subject
+	resource           subject
+	action, collection cedar.Entity
 	// The closures of the three parts of the request, as the index has them.
 	principals, actions, resources []symbol
+}
+
+// subject is a user or a resource. Its entity is made when a condition asks for it: the
+// index has answered for most scopes, and many conditions look at one of the two.
+type subject struct {
+	uid        cedar.EntityUID
+	parents    []cedar.EntityUID
+	attributes map[string]powerbox.Value // only as declared
+	declared   map[string]catalogue.Attribute
+	made       bool
+	entity     cedar.Entity
+}
+
+// get returns the entity of s.
+func (s *subject) get() cedar.Entity {
+	if s.made {
+		return s.entity
+	}
+	s.made, s.entity.UID = true, s.uid
+	switch s.uid.Type {
+	case typeUser:
+		s.entity.Attributes = cedar.NewRecord(cedar.RecordMap{"id": s.uid.ID, "attributes": s.record()})
+	case typeResource:
+		s.entity.Attributes = cedar.NewRecord(cedar.RecordMap{"attributes": s.record()})
+	}
+	if len(s.parents) > 0 {
+		s.entity.Parents = cedar.NewEntityUIDSet(s.parents...)
+	}
+	return s.entity
+}
+
+// record returns the attributes of s as Cedar has them. Undeclared ones are left out: no
+// policy can speak about them.
+func (s *subject) record() cedar.Record {
+	fields := make(cedar.RecordMap, len(s.attributes))
+	for name, v := range s.attributes {
+		if want, ok := s.declared[name]; ok {
+			fields[cedar.String(name)] = cedarValue(v, want.Type)
+		}
+	}
+	if len(fields) == 0 {
+		return nothing
+	}
+	return cedar.NewRecord(fields)
 }
 
 // Get implements [cedar.EntityGetter]. Groups, roles, grants and agents have
 // neither parents nor attributes.
 func (w *world) Get(id cedar.EntityUID) (cedar.Entity, bool) {
-	for _, e := range [...]*cedar.Entity{&w.user, &w.resource, &w.collection, &w.action} {
-		if e.UID == id && id.Type != "" {
-			return *e, true
-		}
+	switch id {
+	case w.resource.uid:
+		return w.resource.get(), true
+	case w.user.uid:
+		return w.user.get(), true
+	case w.collection.UID:
+		return w.collection, id.Type != ""
+	case w.action.UID:
+		return w.action, true
 	}
 	switch id.Type {
 	case typeGroup, typeRole, typeAgent, typeAction:
@@ -48,9 +99,15 @@ func (w *world) Get(id cedar.EntityUID) (cedar.Entity, bool) {
 	return cedar.Entity{}, false
 }
 
+// request is the question itself.
+func (w *world) request() cedar.Request {
+	return cedar.Request{Principal: w.user.uid, Action: w.action.UID, Resource: w.resource.uid}
+}
+
 // ancestor is an entity that questions share, with its closure.
 type ancestor struct {
 	entity  cedar.Entity
+	itself  []cedar.EntityUID // the entity, as the parent of another
 	closure []symbol
 }
 
@@ -73,6 +130,7 @@ func newStanding(v *vocabulary, x *index) standing {
 func (x *index) below(id, parent cedar.EntityUID) ancestor {
 	return ancestor{
 		cedar.Entity{UID: id, Parents: cedar.NewEntityUIDSet(parent), Attributes: nothing},
+		[]cedar.EntityUID{id},
 		x.closure([]cedar.EntityUID{id, parent}),
 	}
 }
@@ -93,8 +151,7 @@ func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, r
 	if p.ID == "" {
 		return w, "the principal has no id"
 	}
-	attributes, reason := typed(p.Attributes, e.vocabulary.attributes, true)
-	if reason != "" {
+	if reason := typed(p.Attributes, e.vocabulary.attributes, true); reason != "" {
 		return w, "the principal's " + reason
 	}
 	known := e.standing.operations[qualified]
@@ -105,11 +162,8 @@ func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, r
 	for _, r := range p.Roles {
 		parents = append(parents, uid(typeRole, r))
 	}
-	w.user = cedar.Entity{
-		UID: uid(typeUser, p.ID), Parents: cedar.NewEntityUIDSet(parents...),
-		Attributes: cedar.NewRecord(cedar.RecordMap{"id": cedar.String(p.ID), "attributes": attributes}),
-	}
-	w.principals = e.index.closure(append(parents, w.user.UID))
+	w.user = &subject{uid: uid(typeUser, p.ID), parents: parents, attributes: p.Attributes, declared: e.vocabulary.attributes}
+	w.principals = e.index.extend(e.index.closure(parents), w.user.uid)
 	w.action, w.actions = known.entity, known.closure
 	return w, ""
 }
@@ -118,9 +172,8 @@ func (e *Engine) asking(p Principal, qualified, agent, grant string) (w world, r
 // agent itself where r is nil.
 func (e *Engine) about(w world, agent string, r *Resource) (world, string) {
 	if r == nil {
-		of := uid(typeAgent, agent)
-		w.resource = cedar.Entity{UID: of}
-		w.resources = e.index.closure([]cedar.EntityUID{of})
+		w.resource = subject{uid: uid(typeAgent, agent)}
+		w.resources = e.index.closure([]cedar.EntityUID{w.resource.uid})
 		return w, ""
 	}
 	name := r.Agent + "/" + r.Collection
@@ -128,55 +181,42 @@ func (e *Engine) about(w world, agent string, r *Resource) (world, string) {
 	if r.Agent != agent || !known || r.ID == "" {
 		return w, fmt.Sprintf("the resource is in no known collection of agent %q", agent)
 	}
-	attributes, reason := typed(r.Attributes, collection.Attributes, false)
-	if reason != "" {
+	if reason := typed(r.Attributes, collection.Attributes, false); reason != "" {
 		return w, "the resource's " + reason
 	}
 	in := e.standing.collections[name]
 	w.collection = in.entity
-	w.resource = cedar.Entity{
-		UID: uid(typeResource, name+"/"+r.ID), Parents: cedar.NewEntityUIDSet(w.collection.UID),
-		Attributes: cedar.NewRecord(cedar.RecordMap{"attributes": attributes}),
-	}
-	w.resources = e.index.extend(slices.Clip(in.closure), w.resource.UID)
+	w.resource = subject{uid: uid(typeResource, name+"/"+r.ID), parents: in.itself, attributes: r.Attributes, declared: collection.Attributes}
+	w.resources = e.index.extend(slices.Clip(in.closure), w.resource.uid)
 	return w, ""
 }
 
-// typed returns attributes as Cedar has them. The reason says which one, the
-// first by name, is not as declared; it is "" where all are. Undeclared
-// attributes are left out where open says so: no policy can speak about them.
-func typed(attributes map[string]powerbox.Value, declared map[string]catalogue.Attribute, open bool) (r cedar.Record, reason string) {
+// typed says which attribute, the first by name, is not as declared; it is "" where all
+// are. Where open says so, undeclared attributes are let be.
+func typed(attributes map[string]powerbox.Value, declared map[string]catalogue.Attribute, open bool) (reason string) {
 	wrong := ""
 	for name, a := range declared {
 		if _, ok := attributes[name]; !ok && a.Required && (wrong == "" || name < wrong) {
 			wrong = name
 		}
 	}
-	fields := make(cedar.RecordMap, len(attributes))
 	for name, v := range attributes {
 		want, ok := declared[name]
 		if !ok && open {
 			continue
 		}
 		t, valued := catalogue.TypeOf(v)
-		if !ok || !valued || t != want.Type {
-			if wrong == "" || name < wrong {
-				wrong = name
-			}
-			continue
+		if (!ok || !valued || t != want.Type) && (wrong == "" || name < wrong) {
+			wrong = name
 		}
-		fields[cedar.String(name)] = cedarValue(v, t)
 	}
 	if want, ok := declared[wrong]; ok {
-		return r, fmt.Sprintf("attribute %q is not as declared; want %s", wrong, want.Type)
+		return fmt.Sprintf("attribute %q is not as declared; want %s", wrong, want.Type)
 	}
 	if wrong != "" {
-		return r, fmt.Sprintf("attribute %q is not declared", wrong)
+		return fmt.Sprintf("attribute %q is not declared", wrong)
 	}
-	if len(fields) == 0 {
-		return nothing, ""
-	}
-	return cedar.NewRecord(fields), ""
+	return ""
 }
 
 func cedarValue(v powerbox.Value, t catalogue.Type) cedar.Value {
