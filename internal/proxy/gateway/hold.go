@@ -157,6 +157,8 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 		// keeps this one.
 		g.elicit(w, x, g.sendAway)
 		return
+	case x.carries != nil:
+		d.Fix = "prove who calls, so that the call can come again after the approval, or call the agent at " + x.URL
 	case g.config.Holds == nil:
 		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
 	case !x.consumed && x.request.Header.Get("Authorization") != "":
