@@ -96,3 +96,14 @@ func TestATK101_NoLimitOfAClientIsDropped(t *testing.T) {
 		d.refusedThere(empty, "invalid_authorization_details", d.get(d.dev, d.request("scope", "", "authorization_details", `[{"type":"urn:powerbox:task-capability","grant":"notes:read",`+empty+`}]`)))
 	}
 }
+
+// TestAnApprovalThatNobodyCanGiveIsDenied: a rule that names the person behind alone asks no one,
+// since people cannot review their own requests. The client is told so.
+func TestAnApprovalThatNobodyCanGiveIsDenied(t *testing.T) {
+	d := openDoor(t, "approvals: {rules: [{agent: notes, approvers: ['user:dev']}]}\n")
+	got := d.get(d.dev, d.request())
+	d.refusedThere("the request", "access_denied", got)
+	if !strings.Contains(got.at.Query().Get("error_description"), "approvals.rules") {
+		t.Errorf("the reason: %s", got.at.Query())
+	}
+}
