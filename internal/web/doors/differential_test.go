@@ -205,7 +205,7 @@ func (w *town) asked(t testing.TB, allowed bool, reason, id string) verdict {
 // everything: the scope of the agent, which the client is, decides them as its signed ones.
 func TestEveryDoorDecidesAlike(t *testing.T) {
 	w := newTownWith(t, "scoped", withOAuth)
-	tokens := map[string]string{"notes": w.tokenOf(t, "notes", "alice"), "tools": w.tokenOf(t, "tools", "bob")}
+	tokens := map[string]string{"notes": w.tokenOf(t, "notes"), "tools": w.tokenOf(t, "tools")}
 	if first := w.onGateway(t, w.signs(t, post("notes", skill("read_note", 0)))); !first.allowed { // it begins task-1
 		t.Fatalf("%+v", first)
 	}

@@ -20,8 +20,8 @@ oauth:
 `
 
 // tokenOf is an access token of the inspector for everything that an agent offers bob, which
-// someone has approved.
-func (w *town) tokenOf(t testing.TB, agent, approver string) string {
+// alice has approved.
+func (w *town) tokenOf(t testing.TB, agent string) string {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func (w *town) tokenOf(t testing.TB, agent, approver string) string {
 		said, _ := io.ReadAll(page.Body) // for the message
 		t.Fatalf("the authorization request: %d %s", page.StatusCode, said)
 	}
-	w.approveAs(t, approver, page.Header.Get("Location"))
+	w.approve(t, page.Header.Get("Location"))
 	back, err := url.Parse(do(http.MethodGet, request, nil).Header.Get("Location"))
 	if err != nil {
 		t.Fatal(err)

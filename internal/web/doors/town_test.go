@@ -41,12 +41,12 @@ identity:
   guards: [{name: program, token_file: "@DIR/guard.token", agents: [assistant], users: true}, {name: other, token_file: "@DIR/other.token", agents: [robot]}]
   dev: [{name: alice, token: session-of-alice}, {name: bob, token: session-of-bob, roles: [admin]}]
 agents:
-  - {id: notes, upstream: "@NOTES", mode: @MODE, required: [notes/read, notes/delete]}
+  - {id: notes, upstream: "@NOTES", mode: @MODE, required: [notes/read, notes/delete], push: {private: true, relay: true}}
   - {id: tools, upstream: "@TOOLS", protocol: mcp, mode: @MODE}
   - {id: records, protocol: local, mode: @MODE}
 offers:
   notes: [{id: notes, operations: [read, delete, archive]}]
-  tools: [{id: files, operations: [read, delete]}]
+  tools: [{id: files, operations: [read, delete, archive]}]
   records: [{id: records, operations: [read, write, delete]}]
 skills:
   notes:
@@ -56,6 +56,7 @@ skills:
   tools:
     - {skill: read_file, grant: files, operation: read, effect: read}
     - {skill: delete_file, grant: files, operation: delete}
+    - {skill: archive_file, grant: files, operation: archive, approval: true}
   records:
     - {skill: read, grant: records, operation: read, effect: read}
     - {skill: write, grant: records, operation: write}
@@ -67,9 +68,9 @@ resources:
       - {collection: record, id: record-2, name: Two, attributes: {status: archived}}
 policies: ["@DIR/policies.cedar"]
 scopes:
-  assistant: {notes: [notes/read, notes/archive], tools: [files/read]}
+  assistant: {notes: [notes/read, notes/archive], tools: [files/read, files/archive]}
   robot: {notes: [notes/delete]}
-approvals: {rules: [{agent: notes, approvers: ["user:alice"]}]}
+approvals: {rules: [{approvers: ["user:alice"]}]}
 limits: {denials: 0}
 defaults: {request_rate: 0}
 doors:
@@ -349,16 +350,14 @@ func (w *town) outcomes(t testing.TB, decision string) (all []string) {
 }
 
 // approve answers the question behind a page as alice.
-func (w *town) approve(t testing.TB, page string) { t.Helper(); w.approveAs(t, "alice", page) }
-
-func (w *town) approveAs(t testing.TB, user, page string) {
+func (w *town) approve(t testing.TB, page string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+"/v1/approvals/"+page[strings.LastIndexByte(page, '/')+1:], strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Powerbox-Dev-User", user)
+	r.Header.Set("Powerbox-Dev-User", "alice")
 	a, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
