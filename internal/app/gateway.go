@@ -162,7 +162,10 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 		return err
 	}
 	may := func(r *http.Request) (context.Context, bool) {
-		if i.Admin.MayFollow(r) || relays.Shown(r) {
+		if ctx, ok := i.Admin.MayFollow(r); ok {
+			return ctx, true
+		}
+		if relays.Shown(r) {
 			return r.Context(), true
 		}
 		return apart.MayFollow(r)

@@ -35,6 +35,8 @@ type door struct {
 	calls atomic.Int64 // of tools
 	clock atomic.Int64 // how far ahead the server's clock is, as a duration
 	dev   *http.Client // the person's browser; it follows no redirect
+	// operator is the shared token of operators.
+	operator string
 }
 
 // noon is when the server's clock stands, unless a test sets it ahead.
@@ -115,6 +117,7 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 		t.Fatal(err)
 	}
 	handler.Store(&i.Handler)
+	d.operator = i.Admin.Operators.Token
 	t.Cleanup(func() {
 		cancel()
 		front.Close()

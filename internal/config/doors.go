@@ -18,10 +18,13 @@ func (k checker) checkDoors() {
 		if d.TokenFile == "" && d.Listen != "" && !isLoopback(d.Listen) {
 			k.place(at+".token_file", "is missing, and %s is reached from other machines; name a file with a token (head -c 32 /dev/urandom | base64), or listen on 127.0.0.1", d.Listen)
 		}
+		if d.TokenFile == "" && d.PeerCertificates {
+			k.place(at+".token_file", "is missing, and peer_certificates is on: any process of this machine could report the certificate of another caller; name a file with a token (head -c 32 /dev/urandom | base64)")
+		}
 		if len(d.Routes) == 0 {
 			k.place(at+".routes", "is empty, so that the door would deny every request; name the agent of a path, such as {path: /agents/notes, agent: notes}")
 		}
-		k.unique(at+".routes", "path", len(d.Routes), func(j int) string { return d.Routes[j].Host + d.Routes[j].Path })
+		k.unique(at+".routes", "path", len(d.Routes), func(j int) string { return d.Routes[j].Host + strings.ToLower(d.Routes[j].Path) })
 		for j, r := range d.Routes {
 			k.checkDoorRoute(fmt.Sprintf("%s.routes[%d]", at, j), r)
 		}
@@ -32,8 +35,8 @@ func (k checker) checkDoorRoute(at string, r DoorRoute) {
 	if !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != strings.TrimSuffix(r.Path, "/") && r.Path != "/" || strings.ContainsAny(r.Path, "?#%\\;") {
 		k.place(at+".path", "%q is not a plain path; want one such as /agents/notes", r.Path)
 	}
-	if r.Host != strings.ToLower(r.Host) || strings.ContainsAny(r.Host, ":/*") {
-		k.place(at+".host", "%q is not a host name in lower case without a port", r.Host)
+	if r.Host != strings.ToLower(r.Host) || strings.ContainsAny(r.Host, ":/*,@ ") || strings.HasSuffix(r.Host, ".") {
+		k.place(at+".host", "%q is not a host name in lower case, without a port and a dot at its end", r.Host)
 	}
 	if !k.known(at+".agent", "agent", r.Agent, k.agents) {
 		return

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -140,6 +141,11 @@ func RightsOf(given []Given, principal string, groups []string) Rights {
 // AllRights are those of the shared token of operators.
 func AllRights() Rights {
 	return Rights{everywhere: PermissionOf(RoleAdministrator), roles: []string{RoleAdministrator}}
+}
+
+// Equal reports whether two people may do the same.
+func (r Rights) Equal(other Rights) bool {
+	return r.everywhere == other.everywhere && maps.Equal(r.at, other.at)
 }
 
 // Roles are the names of the roles.

@@ -18,9 +18,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// codeNobody is the denial of a call that no person could approve.
-const codeNobody = "approval_nobody"
-
 // Hold keeps a call and asks whether it may be made (design, section 4). The call
 // is in the store unencrypted: it is as secret as the store is.
 func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, error) {
@@ -89,8 +86,8 @@ func OwnerKey(tenant string, o issuer.Owner) string {
 // refusedBy words why no person is asked.
 func refusedBy(err error) error {
 	switch {
-	case errors.Is(err, errNobody):
-		return &issuer.Refusal{Code: codeNobody, Message: "a person must approve this call, and no approver is configured: the call has no user"}
+	case errors.Is(err, issuer.ErrNobody):
+		return &issuer.Refusal{Code: issuer.CodeApprovalNobody, Message: "a person must approve this call, and no approver is configured: the call has no user"}
 	case errors.Is(err, issuer.ErrTooMany):
 		return &issuer.Refusal{Code: issuer.CodeApprovalTooMany, Message: "too many of this agent's calls wait for people; wait for the answers"}
 	}

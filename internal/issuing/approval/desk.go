@@ -160,16 +160,13 @@ func (d *Desk) Ask(tx issuer.Tx, asks issuer.Question) (issuer.Asked, error) {
 	return d.asked(q), err
 }
 
-// errNobody says that no person can answer a question.
-var errNobody = errors.New("approval: no person could answer")
-
 // open asks a question, on record.
 func (d *Desk) open(tx Tx, q Question) (Question, error) {
 	now := d.config.Now()
 	var timeout time.Duration
 	q.Needs, timeout = d.route(q.Agent, q.Matters)
 	if !q.answerable() {
-		return q, errNobody
+		return q, issuer.ErrNobody
 	}
 	open, err := tx.Questions(issuer.StatePending)
 	if err != nil {

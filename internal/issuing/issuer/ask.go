@@ -32,7 +32,9 @@ type Asker interface {
 // The errors of an [Asker].
 var (
 	ErrTooMany = errors.New("too many questions are open")
-	ErrUsed    = errors.New("the answer has been used")
+	// ErrNobody says that no person can answer a question.
+	ErrNobody = errors.New("no person could answer")
+	ErrUsed   = errors.New("the answer has been used")
 )
 
 // Question is what a person is asked.
@@ -260,6 +262,8 @@ func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller ide
 		return nil, refusal, nil
 	case errors.Is(err, ErrTooMany):
 		return nil, refuse(CodeApprovalTooMany, "too many of this agent's requests wait for people; wait for the answers"), nil
+	case errors.Is(err, ErrNobody):
+		return nil, refuse(CodeApprovalNobody, "a person must approve this request, and none may: the rule of approvals.rules names no person but the user behind, who cannot review their own request; ask the operator to name another"), nil
 	case err != nil:
 		return nil, nil, err
 	}

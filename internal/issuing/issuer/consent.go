@@ -96,18 +96,20 @@ func (i *Issuer) requestRecord(agentID string, caller identity.Caller, req Reque
 // consents reports whether a person has to answer a request whatever policy says.
 func (r Request) consents() bool { return r.Client != nil && r.approved == nil }
 
-// InForceOf returns those of some capabilities that can be used now: neither ended nor
-// revoked.
-func (i *Issuer) InForceOf(ctx context.Context, ids []string) ([]Capability, error) {
-	var out []Capability
+// InForceOf returns those of some capabilities that are neither ended nor revoked, and of
+// them those that can be used now: an operator has stopped nothing that they need.
+func (i *Issuer) InForceOf(ctx context.Context, ids []string) (live, usable []Capability, err error) {
 	for _, id := range ids {
 		c, err := i.OnRecord(ctx, id)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if c.ID != "" && !i.Dead(c) && c.Expires.After(i.config.Now()) {
-			out = append(out, c)
+		if c.ID == "" || i.Dead(c) || !c.Expires.After(i.config.Now()) {
+			continue
+		}
+		if live = append(live, c); !i.Stopped(c) {
+			usable = append(usable, c)
 		}
 	}
-	return out, nil
+	return live, usable, nil
 }

@@ -302,6 +302,7 @@ const (
 	CodeApprovalDenied    Code = "approval_denied"
 	CodeApprovalExpired   Code = "approval_expired"
 	CodeApprovalTooMany   Code = "approval_too_many"
+	CodeApprovalNobody    Code = "approval_nobody"
 	CodeNotExpressible    Code = "not_expressible"
 	CodeCapabilityUnknown Code = "capability_unknown"
 	CodeCapabilityRevoked Code = "capability_revoked"

@@ -48,8 +48,12 @@ func readDetails(text string, of Resource) (details, error) {
 	if len(text) > maxDetailsBytes {
 		return d, Errorf(InvalidDetails, "authorization_details has %d bytes; want at most %d", len(text), maxDetailsBytes)
 	}
-	if _, err := powerbox.DecodeValue([]byte(text), powerbox.Limits{Bytes: maxDetailsBytes, Depth: 4, Nodes: 500}); err != nil {
+	v, err := powerbox.DecodeValue([]byte(text), powerbox.Limits{Bytes: maxDetailsBytes, Depth: 4, Nodes: 500})
+	if err != nil {
 		return d, Errorf(InvalidDetails, "authorization_details is not strict JSON: %v", err)
+	}
+	if name := emptyMember(v); name != "" {
+		return d, Errorf(InvalidDetails, "%.40q is empty, which limits nothing; leave it out, or name the limit", name)
 	}
 	reader := json.NewDecoder(strings.NewReader(text))
 	reader.DisallowUnknownFields()
@@ -65,6 +69,23 @@ func readDetails(text string, of Resource) (details, error) {
 		}
 	}
 	return d, nil
+}
+
+// emptyMember returns the name of a member without a value, "" for none. A client that names
+// no operation must not get all of them.
+func emptyMember(all powerbox.Value) string {
+	elements, _ := all.Elements()
+	for _, one := range elements {
+		members, _ := one.Members()
+		for _, m := range members {
+			text, isText := m.Value.Text()
+			list, isList := m.Value.Elements()
+			if isText && text == "" || isList && len(list) == 0 || m.Value.Kind() == powerbox.KindNull {
+				return m.Name
+			}
+		}
+	}
+	return ""
 }
 
 // add checks one element, and takes purpose and end of it.

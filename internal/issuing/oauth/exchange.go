@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -17,7 +18,7 @@ const (
 
 // Exchange is a request to exchange an access token for a narrower one: the client's own, or
 // that of a client which handed work to it.
-type Exchange struct{ Subject, SubjectType, Scope, Resource, Wanted string }
+type Exchange struct{ Subject, SubjectType, Scope, Details, Resource, Audience, Wanted string }
 
 // Exchange narrows the capabilities of a token for the client. A token of another client
 // becomes one of this client, where the operator lets it exchange and the capabilities may
@@ -31,21 +32,21 @@ func (s *Server) Exchange(ctx context.Context, c Client, e Exchange) (Tokens, er
 		return Tokens{}, Errorf(InvalidGrant, "subject_token is no access token of this server, or has ended")
 	case t.Client != c.ID && (!c.Exchanges || c.Secret == ""):
 		return Tokens{}, Errorf(Unauthorized, "this client may not exchange tokens of other clients; the operator can let it: oauth.clients, exchanges")
-	case e.Resource != "" && e.Resource != t.Audience:
-		return Tokens{}, Errorf(InvalidTarget, "resource is not that of the subject_token")
+	case e.Resource != "" && e.Resource != t.Audience, e.Audience != "" && e.Audience != t.Audience:
+		return Tokens{}, Errorf(InvalidTarget, "resource or audience is not that of the subject_token")
 	}
 	of, err := s.Resource(t.Audience)
 	if err != nil {
 		return Tokens{}, err
 	}
-	live, err := s.config.Issuing.InForceOf(ctx, t.Capabilities)
+	_, usable, err := s.config.Issuing.InForceOf(ctx, t.Capabilities)
 	if err != nil {
 		return Tokens{}, err
 	}
-	if len(live) == 0 {
-		return Tokens{}, Errorf(InvalidGrant, "the capabilities of subject_token have ended or were revoked")
+	if len(usable) == 0 {
+		return Tokens{}, Errorf(InvalidGrant, "the capabilities of subject_token have ended, were revoked, or are frozen")
 	}
-	issued, err := s.narrow(ctx, of, c, t, live, e.Scope)
+	issued, err := s.narrow(ctx, of, c, t, usable, e)
 	if err != nil {
 		return Tokens{}, err
 	}
@@ -54,10 +55,28 @@ func (s *Server) Exchange(ctx context.Context, c Client, e Exchange) (Tokens, er
 	return out, err
 }
 
-// narrow narrows capabilities to a scope, for a client. A scope that the token does not have
-// is refused, whatever else could be narrowed.
-func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, live []issuer.Capability, scope string) ([]issuer.Capability, error) {
-	grants, operations, err := of.wanted(scope)
+// limits reads to what a token is narrowed.
+func (e Exchange) limits(of Resource) (grants []string, operations map[string][]string, until time.Time, err error) {
+	d, err := readDetails(e.Details, of)
+	switch {
+	case err != nil:
+		return nil, nil, until, err
+	case !d.any():
+		grants, operations, err = of.wanted(e.Scope)
+		return grants, operations, until, err
+	case strings.TrimSpace(e.Scope) != "":
+		return nil, nil, until, Errorf(InvalidRequest, "scope and authorization_details stand together; want one of them")
+	case d.purpose != "":
+		return nil, nil, until, Errorf(InvalidDetails, "the purpose is that of subject_token; leave purpose out")
+	}
+	grants, operations = d.grants()
+	return grants, operations, d.expires, nil
+}
+
+// narrow narrows capabilities to a scope or details, for a client. What the token does not
+// have is refused, whatever else could be narrowed.
+func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, live []issuer.Capability, e Exchange) ([]issuer.Capability, error) {
+	grants, operations, until, err := e.limits(of)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +84,7 @@ func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, li
 	for _, grant := range grants {
 		i := slices.IndexFunc(live, func(l issuer.Capability) bool { return l.Grant == grant })
 		switch {
-		case i < 0 && strings.TrimSpace(scope) == "":
+		case i < 0 && strings.TrimSpace(e.Scope) == "" && e.Details == "":
 			continue // all that the token has
 		case i < 0:
 			return nil, Errorf(InvalidScope, "subject_token has nothing of %q; a token can only be narrowed", grant)
@@ -75,7 +94,7 @@ func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, li
 	to := s.caller(c.ID, t.Subject, nil)
 	var out []issuer.Capability
 	for _, parent := range chosen {
-		n := issuer.Narrowing{Operations: operations[parent.Grant]}
+		n := issuer.Narrowing{Operations: operations[parent.Grant], Expires: until}
 		if t.Client != c.ID {
 			n.Recipient, n.Agent = identity.Holder{ID: to.Holder.ID}, to.Agent
 		}

@@ -23,7 +23,7 @@ type Issuing interface {
 	Redeem(ctx context.Context, caller identity.Caller, key string) ([]issuer.Capability, issuer.Asked, error)
 	Narrow(ctx context.Context, agent string, caller identity.Caller, parent string, n issuer.Narrowing) (issuer.Capability, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, revocation string) (issuer.Revocation, error)
-	InForceOf(ctx context.Context, ids []string) ([]issuer.Capability, error)
+	InForceOf(ctx context.Context, ids []string) (live, usable []issuer.Capability, err error)
 }
 
 // Desk counts the refresh tokens of an approval. [approval.Desk] implements it.

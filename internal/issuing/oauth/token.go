@@ -100,7 +100,7 @@ func (s *Server) copied(ctx context.Context, r Resource, caller identity.Caller,
 
 // revoke revokes capabilities in the name of their holder.
 func (s *Server) revoke(ctx context.Context, agent string, caller identity.Caller, ids []string) error {
-	live, err := s.config.Issuing.InForceOf(ctx, ids)
+	live, _, err := s.config.Issuing.InForceOf(ctx, ids)
 	for _, c := range live {
 		_, wrong := s.config.Issuing.Revoke(ctx, agent, caller, c.RevocationID)
 		err = errors.Join(err, wrong)
@@ -123,10 +123,12 @@ func (s *Server) Refresh(ctx context.Context, c Client, text, scope, resource st
 	if err != nil {
 		return Tokens{}, err
 	}
-	live, err := s.config.Issuing.InForceOf(ctx, b.Issued)
+	live, usable, err := s.config.Issuing.InForceOf(ctx, b.Issued)
 	switch {
 	case err != nil:
 		return Tokens{}, err
+	case len(usable) < len(live): // the refresh token is not used up, and counts after a thaw
+		return Tokens{}, Errorf(InvalidGrant, "an operator has stopped the person, the client, the agent or a capability; try again after a thaw")
 	case scope != "" && scope != of.scopeOf(live):
 		return Tokens{}, Errorf(InvalidScope, "a refresh keeps the scope; leave scope out, or narrow the token by token exchange")
 	}
@@ -229,8 +231,8 @@ func (s *Server) Introspect(ctx context.Context, c Client, text string) (Introsp
 	if !ok || t.Client != c.ID && !c.Introspects || s.config.Now().Unix() >= t.Expires {
 		return Introspection{}, nil
 	}
-	live, err := s.config.Issuing.InForceOf(ctx, t.Capabilities)
-	if err != nil || len(live) == 0 {
+	_, usable, err := s.config.Issuing.InForceOf(ctx, t.Capabilities)
+	if err != nil || len(usable) == 0 {
 		return Introspection{}, err
 	}
 	of, err := s.Resource(t.Audience)
@@ -239,6 +241,6 @@ func (s *Server) Introspect(ctx context.Context, c Client, text string) (Introsp
 	}
 	return Introspection{
 		Active: true, Issuer: t.Issuer, Subject: t.Subject, Audience: t.Audience, Client: t.Client, Type: "Bearer", IssuedAt: t.IssuedAt, Expires: t.Expires, ID: t.ID,
-		Scope: of.scopeOf(live), Details: detailsOf(live), Actor: t.Actor,
+		Scope: of.scopeOf(usable), Details: detailsOf(usable), Actor: t.Actor,
 	}, nil
 }

@@ -150,13 +150,15 @@ func (g *Gateway) hold(w http.ResponseWriter, x *decided) {
 	switch {
 	case strings.HasPrefix(x.call.Task, HeldPrefix):
 		d = g.heldAlready(x)
-	case x.by().waits(g, w, x, &d):
-		return
-	case x.carries != nil && g.keepable(x):
+	case x.carries != nil && g.keepable(x) && !g.elicits(x):
 		// The gateway would make the held call itself. A proxy makes its calls, so its caller
 		// keeps this one.
 		g.elicit(w, x, g.sendAway)
 		return
+	case x.by().waits(g, w, x, &d):
+		return
+	case x.carries != nil:
+		d.Fix = "prove who calls, so that the call can come again after the approval, or call the agent at " + x.URL
 	case g.config.Holds == nil:
 		d.Fix = "call the agent where a person can be asked; this gateway cannot ask anybody"
 	case !x.consumed && x.request.Header.Get("Authorization") != "":

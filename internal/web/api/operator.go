@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -131,10 +132,43 @@ func (a *Admin) IsOperator(r *http.Request) bool {
 }
 
 // MayFollow reports whether a request comes with the token, or from a person who may see
-// every agent: events of the feed are about all.
-func (a *Admin) MayFollow(r *http.Request) bool {
+// every agent: events of the feed are about all. The context that it returns ends when that
+// is over.
+func (a *Admin) MayFollow(r *http.Request) (context.Context, bool) {
 	by, err := a.caller(r)
-	return err == nil && by.rights.May(people.See)
+	if err != nil || !by.rights.May(people.See) {
+		return nil, false
+	}
+	if !by.session {
+		return r.Context(), true
+	}
+	r = called(r, by)
+	ctx, end := context.WithCancel(r.Context())
+	go func() {
+		defer end()
+		tick := time.NewTicker(liveBeat * liveEvery)
+		defer tick.Stop()
+		for a.still(r) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return ctx, true
+}
+
+// still reports whether the caller of an answer that lasts is who they were, with the same
+// rights: sessions end, people are frozen, and roles change. The pages ask for their own
+// visitors.
+func (a *Admin) still(r *http.Request) bool {
+	by := callerOf(r)
+	if !by.session {
+		return true
+	}
+	now, err := a.caller(r)
+	return err == nil && now.name == by.name && now.rights.Equal(by.rights)
 }
 
 // authenticated lets in callers with the operator's token or the session of a person.

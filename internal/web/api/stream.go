@@ -116,7 +116,8 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	rights := callerOf(r).rights
 	s := liveStream{
 		Live: a.Live, place: place, query: q, w: w, out: http.NewResponseController(w), all: everywhere(r),
-		sees: func(agent string) bool { return at(r, agent) }, steers: func(agent string) bool { return rights.MayAt(people.Steer, agent) },
+		still: func() bool { return a.still(r) },
+		sees:  func(agent string) bool { return at(r, agent) }, steers: func(agent string) bool { return rights.MayAt(people.Steer, agent) },
 	}
 	head := "retry: 1000\n"
 	if skipped > 0 {
@@ -167,6 +168,7 @@ type liveStream struct {
 
 	place  int64
 	query  audit.Query
+	still  func() bool // the caller may have the stream until now
 	sees   func(agent string) bool
 	steers func(agent string) bool
 	all    bool // sees every agent
@@ -182,7 +184,7 @@ func (s *liveStream) run(ctx context.Context) error {
 	close(ready)
 	for quiet := 0; ; {
 		sealed, err := s.Log.From(ctx, s.place)
-		if err != nil {
+		if err != nil || !s.still() {
 			return err
 		}
 		var text []byte

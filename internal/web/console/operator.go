@@ -45,10 +45,11 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 	}
 	o := k.config.Operations.Visit(v.r, who.Principal, k.rights(who), v.Language)
 	o.Fresh, o.Signs = k.fresh(v), k.passkeys != nil
+	rights := o.Rights
 	cookie := k.cookie(v.r, sessionCookie)
 	o.Still = func() bool {
 		again, err := k.operating(&visit{w: v.w, r: v.r, session: k.sessions.of(cookie)}, route)
-		return err == nil && again.Principal == who.Principal
+		return err == nil && again.Principal == who.Principal && k.rights(again).Equal(rights)
 	}
 	if v.r.Method == http.MethodGet {
 		waiting, err := k.waitingFor(v, who)

@@ -1,6 +1,8 @@
 package doors_test
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -16,50 +18,79 @@ import (
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
+
+	"github.com/powerbox-project/powerbox/holder/guard"
 )
 
 // calls is how many calls the test generates: go test ./internal/web/doors -calls 10000.
 // Each goes through every door, by workers at a time.
-var calls = flag.Int("calls", 1000, "generated calls of the differential test")
+var calls = flag.Int("calls", 600, "generated calls of the differential test")
 
 const workers = 8
 
 // generated is a call, and the question of a program that means the same.
 type generated struct {
 	call     call
-	question string // of AuthZEN; "" for a call that no program words
-	signed   bool
+	agent    string
+	skill    string // "" for a call that no program words
+	argument string
+	by       caller
 }
 
-// generate makes a call: to either agent, with a skill, free text, another method or
-// something malformed, by the assistant or by a stranger.
+// caller is who makes a call.
+type caller int
+
+const (
+	stranger  caller = iota
+	signs            // the assistant, with a proof
+	withToken        // the assistant, as the OAuth client that it is too
+)
+
+// question is the one of AuthZEN.
+func (g generated) question() string {
+	return fmt.Sprintf(`{"subject":{"type":"agent","id":"assistant"},"action":{"name":%q,"properties":{"arguments":%s}},"resource":{"type":"agent","id":%q}}`, g.skill, g.argument, g.agent)
+}
+
+// generate makes a call: to either agent and in either binding, with a skill, free text,
+// another method or something malformed, by the assistant or by a stranger.
 func generate(r *rand.Rand, n int) generated {
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
-	g := generated{signed: r.IntN(5) > 0}
-	ask := func(agent, name, arguments string) {
-		if g.signed {
-			g.question = fmt.Sprintf(`{"subject":{"type":"agent","id":"assistant"},"action":{"name":%q,"properties":{"arguments":%s}},"resource":{"type":"agent","id":%q}}`, name, arguments, agent)
-		}
+	g := generated{by: []caller{stranger, signs, signs, withToken, withToken}[r.IntN(5)], agent: "notes"}
+	ask := func(name, argument string) { g.skill, g.argument = name, argument }
+	argument := pick(`{"title":"a"}`, `{}`, `{"n":1e2,"list":[1,{"a":null}]}`, `{"path":"ä\u00e9"}`, `{"n":9007199254740993,"m":-0.10}`, `{"text":"\ud83d\ude00\n"}`, `{"a":{"b":{"c":[[],{}]}}}`)
+	message := func(parts string) string {
+		return fmt.Sprintf(`{"message":{"messageId":"m%d","role":"ROLE_USER","parts":[%s]}}`, n, parts)
 	}
-	arguments := pick(`{"title":"a"}`, `{}`, `{"n":1e2,"list":[1,{"a":null}]}`, `{"path":"ä\u00e9"}`)
-	switch r.IntN(10) {
+	rpc := func(method, params string) {
+		g.call = post(g.agent, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+	}
+	switch r.IntN(12) {
 	case 0, 1, 2:
 		name := pick("read_note", "delete_note", "unknown_note")
-		g.call = post("notes", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m%d","role":"ROLE_USER","parts":[{"data":{"skill":%q,"arguments":%s}}]}}}`, n, name, arguments))
-		ask("notes", name, arguments)
+		rpc("SendMessage", message(fmt.Sprintf(`{"data":{"skill":%q,"arguments":%s}}`, name, argument)))
+		ask(name, argument)
 	case 3, 4, 5:
 		name := pick("read_file", "delete_file", "unknown_file")
-		g.call = post("tools", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, name, arguments))
-		ask("tools", name, arguments)
+		g.agent = "tools"
+		rpc("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, argument))
+		ask(name, argument)
 	case 6:
-		g.call = post("notes", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m%d","role":"ROLE_USER","parts":[{"text":%q}]}}}`, n, pick("read my notes", "delete everything")))
+		name := pick("read_note", "delete_note", "unknown_note")
+		g.call = post("notes", message(fmt.Sprintf(`{"data":{"skill":%q,"arguments":%s}}`, name, argument)))
+		g.call.path += "/message:send"
+		ask(name, argument)
 	case 7:
-		method := pick("GetTask", "CancelTask", "SubscribeToTask")
-		g.call = post("notes", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"id":"task-%d"}}`, method, r.IntN(3)))
+		rpc("SendMessage", message(fmt.Sprintf(`{"text":%q}`, pick("read my notes", "delete everything"))))
 	case 8:
-		g.call = post("tools", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{}}`, pick("ping", "tools/list", "resources/list", "prompts/get", "vendor/own")))
+		rpc(pick("GetTask", "CancelTask", "SubscribeToTask"), fmt.Sprintf(`{"id":"task-%d"}`, r.IntN(3)))
+	case 9:
+		g.call = call{method: http.MethodGet, path: fmt.Sprintf("/agents/notes/tasks/task-%d", r.IntN(3)), header: http.Header{"A2a-Version": {"1.0"}}}
+	case 10:
+		g.agent = "tools"
+		rpc(pick("ping", "tools/list", "resources/list", "prompts/get", "vendor/own"), "{}")
 	default:
-		g.call = post(pick("notes", "tools"), pick(`{"jsonrpc":"2.0"`, `[]`, `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"Method":"ping","method":"ping"}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`))
+		g.agent = pick("notes", "tools")
+		g.call = post(g.agent, pick(`{"jsonrpc":"2.0"`, `[]`, `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"Method":"ping","method":"ping"}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`))
 	}
 	return g
 }
@@ -132,75 +163,122 @@ func (w *town) onProcess(t testing.TB, c call) verdict {
 	return w.verdict(t, false, string(p.refusal.GetBody()), id)
 }
 
+// onGuard asks as a program does, by the library for programs.
+func (w *town) onGuard(t testing.TB, g generated) verdict {
+	t.Helper()
+	gate := &guard.Gate{URL: w.url, Token: guardToken, HTTP: http.DefaultClient}
+	d, err := gate.Check(t.Context(), guard.Attempt{From: "assistant", To: g.agent, Skill: g.skill, Arguments: json.RawMessage(g.argument)})
+	if no := (*guard.Refused)(nil); errors.As(err, &no) {
+		d = no.Decision
+	} else if err != nil {
+		t.Error(err)
+	}
+	first := ""
+	if len(d.Reasons) > 0 {
+		first = d.Reasons[0].Code
+	}
+	return w.asked(t, d.Allowed, first, d.ID)
+}
+
+// onAuthZEN asks by the words of AuthZEN.
+func (w *town) onAuthZEN(t testing.TB, g generated) verdict {
+	t.Helper()
+	a := w.guardAsks(t, http.MethodPost, "/access/v1/evaluation", guardToken, g.question())
+	first := ""
+	if len(a.Context.Reasons) > 0 {
+		first = a.Context.Reasons[0].Code
+	}
+	return w.asked(t, a.Decision, first, a.Context.ID)
+}
+
+// asked is the verdict of an answer that has a reason in place of a body.
+func (w *town) asked(t testing.TB, allowed bool, reason, id string) verdict {
+	t.Helper()
+	v := w.verdict(t, allowed, "", id)
+	v.reason = reason
+	return v
+}
+
 // TestEveryDoorDecidesAlike: generated calls get the same verdict, reason and record through
 // the gateway, ext_authz over gRPC and HTTP, forward-auth, ext_proc and, where a program can
-// word them, AuthZEN.
+// word them, AuthZEN and guards. Some of the calls come with an access token of OAuth for
+// everything: the scope of the agent, which the client is, decides them as its signed ones.
 func TestEveryDoorDecidesAlike(t *testing.T) {
-	w := newTown(t, "scoped")
+	w := newTownWith(t, "scoped", withOAuth)
+	tokens := map[string]string{"notes": w.tokenOf(t, "notes"), "tools": w.tokenOf(t, "tools")}
 	if first := w.onGateway(t, w.signs(t, post("notes", skill("read_note", 0)))); !first.allowed { // it begins task-1
 		t.Fatalf("%+v", first)
 	}
+	w.notes.begun, w.notes.answer = w.notes.answer, `{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"a","role":"ROLE_AGENT","parts":[{"text":"done"}]}}}`
 	seed := rand.Uint64()
-	var allowed, words atomic.Int64
+	var count tally
 	var done sync.WaitGroup
 	for worker := range workers {
 		done.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(worker)))
 			for n := range *calls / workers {
 				g := generate(r, n)
-				ok, said := w.alike(t, g)
-				if ok {
-					allowed.Add(1)
-				}
-				if said {
-					words.Add(1)
-				}
+				count.add(g, w.alike(t, g, tokens))
 				if t.Failed() {
-					t.Logf("seed %d, worker %d, call %d: %s", seed, worker, n, g.call.body)
+					t.Logf("seed %d, worker %d, call %d by %d: %s %s", seed, worker, n, g.by, g.call.path, g.call.body)
 					return
 				}
 			}
 		})
 	}
 	done.Wait()
-	if allowed.Load() < int64(*calls/10) || words.Load() < int64(*calls/10) {
-		t.Errorf("seed %d: of %d calls %d were allowed and %d were put as questions; the test shows little", seed, *calls, allowed.Load(), words.Load())
+	if few := int64(*calls / 20); count.allowed.Load() < few || count.denied.Load() < few || count.words.Load() < few || count.tokens.Load() < few {
+		t.Errorf("seed %d: the test shows little", seed)
 	}
-	t.Logf("%d calls, %d allowed, %d put as questions", *calls, allowed.Load(), words.Load())
+	t.Logf("%d calls: %d allowed, %d denied, %d put as questions, %d with a token", *calls, count.allowed.Load(), count.denied.Load(), count.words.Load(), count.tokens.Load())
 }
 
-// alike sends a call through every door.
-func (w *town) alike(t *testing.T, g generated) (allowed, said bool) {
-	sign := func() call {
+// tally counts generated calls.
+type tally struct{ allowed, denied, words, tokens atomic.Int64 }
+
+func (c *tally) add(g generated, allowed bool) {
+	if allowed {
+		c.allowed.Add(1)
+	} else {
+		c.denied.Add(1)
+	}
+	if g.skill != "" && g.by != stranger {
+		c.words.Add(1)
+	}
+	if g.by == withToken {
+		c.tokens.Add(1)
+	}
+}
+
+// alike sends a call through every door, and reports whether it was allowed.
+func (w *town) alike(t *testing.T, g generated, tokens map[string]string) bool {
+	as := func(by caller) call {
 		c := g.call
 		c.header = c.header.Clone()
-		if g.signed {
+		switch by {
+		case signs:
 			return w.signs(t, c)
+		case withToken:
+			c.header.Set("Authorization", "Bearer "+tokens[g.agent])
+		case stranger:
 		}
 		return c
 	}
-	want := w.onGateway(t, sign())
-	for name, got := range map[string]verdict{
-		"ext_authz over gRPC": w.onCheck(t, auth.NewAuthorizationClient(w.conn), sign()), "ext_authz over HTTP": w.onHTTP(t, "/ext_authz", sign()),
-		"forward_auth": w.onHTTP(t, "/forward_auth/body", sign()), "ext_proc": w.onProcess(t, sign()),
-	} {
+	want := w.onGateway(t, as(g.by))
+	all := map[string]verdict{
+		"ext_authz over gRPC": w.onCheck(t, auth.NewAuthorizationClient(w.conn), as(g.by)), "ext_authz over HTTP": w.onHTTP(t, "/ext_authz", as(g.by)),
+		"forward_auth": w.onHTTP(t, "/forward_auth/body", as(g.by)), "ext_proc": w.onProcess(t, as(g.by)),
+	}
+	if g.skill != "" && g.by != stranger {
+		all["AuthZEN"], all["a guard"] = w.onAuthZEN(t, g), w.onGuard(t, g)
+		all["the gateway, as the same agent by its other way"] = w.onGateway(t, as(signs+withToken-g.by))
+	}
+	for name, got := range all {
 		if got != want {
 			t.Errorf("%s: %+v\ngateway: %+v", name, got, want)
 		}
 	}
-	if g.question == "" {
-		return want.allowed, false
-	}
-	a := w.guardAsks(t, http.MethodPost, "/access/v1/evaluation", guardToken, g.question)
-	record, first := w.onRecord(t, a.Context.ID), ""
-	if len(a.Context.Reasons) > 0 {
-		first = a.Context.Reasons[0].Code
-	}
-	got := verdict{a.Decision, first, fmt.Sprint(record.Decision, record.Details.Requester, record.Details.Reasons, record.Details.Gate)}
-	if got != want {
-		t.Errorf("AuthZEN, %s: %+v\ngateway: %+v", g.question, got, want)
-	}
-	return want.allowed, true
+	return want.allowed
 }
 
 // TestMembersDoNotDependOnTheirOrder: the differential test compares records as text.

@@ -14,6 +14,8 @@ import (
 	filter "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	envoytype "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
@@ -34,6 +36,7 @@ type exchange struct {
 	came     http.Header
 	forward  *gateway.Forward // once the request was allowed
 	answer   *http.Response   // as far as it came
+	away     bool             // the proxy was told a path that leads nowhere
 	over     bool             // answered, by the agent or in its place
 }
 
@@ -51,6 +54,9 @@ func (p processes) Process(stream proc.ExternalProcessor_ProcessServer) error {
 				return nil
 			}
 			return err
+		}
+		if r.GetObservabilityMode() {
+			return status.Error(codes.FailedPrecondition, "the proxy forwards requests whatever this door says; remove observability_mode from its ext_proc filter")
 		}
 		if first {
 			told := r.GetProtocolConfig()
@@ -70,16 +76,16 @@ func (x *exchange) step(stream proc.ExternalProcessor_ProcessServer, r *proc.Pro
 		x.question = questionOf(m.RequestHeaders.GetHeaders())
 		x.question.from = sourceOf(r)
 		if whole := m.RequestHeaders.GetEndOfStream(); !whole && x.bodies {
-			return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_RequestHeaders{RequestHeaders: &proc.HeadersResponse{}}}
+			return x.waits()
 		} else if !whole {
-			return immediate(answered(x.question, problem(codeNotSent, "the proxy did not send the body, which has to be decided on; %s", settingProcess)))
+			return x.refuse(codeNotSent, "the proxy did not send the body, which has to be decided on; %s", settingProcess)
 		}
 		return x.decide(stream, func(c *proc.CommonResponse) *proc.ProcessingResponse {
 			return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_RequestHeaders{RequestHeaders: &proc.HeadersResponse{Response: c}}}
 		})
 	case *proc.ProcessingRequest_RequestBody:
 		if x.question == nil || x.forward != nil || !x.bodies {
-			return immediate(answered(&question{}, problem(codeCut, "the proxy sent the body in pieces, or without its headers; %s", settingProcess)))
+			return x.refuse(codeCut, "the proxy sent the body in pieces, or without its headers; %s", settingProcess)
 		}
 		x.question.body = m.RequestBody.GetBody()
 		return x.decide(stream, func(c *proc.CommonResponse) *proc.ProcessingResponse {
@@ -91,10 +97,44 @@ func (x *exchange) step(stream proc.ExternalProcessor_ProcessServer, r *proc.Pro
 	case *proc.ProcessingRequest_ResponseBody:
 		return x.answerEnds(m.ResponseBody.GetBody())
 	case *proc.ProcessingRequest_RequestTrailers:
-		return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_RequestTrailers{RequestTrailers: &proc.TrailersResponse{}}}
+		return x.trailers(m.RequestTrailers.GetTrailers())
 	default:
 		return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_ResponseTrailers{ResponseTrailers: &proc.TrailersResponse{}}}
 	}
+}
+
+// refuse denies a request of which the proxy did not show enough.
+func (x *exchange) refuse(code, format string, args ...any) *proc.ProcessingResponse {
+	x.over = true
+	q := x.question
+	if q == nil {
+		q = &question{}
+	}
+	return immediate(answered(q, problem(code, format, args...)))
+}
+
+// undecided is below the path of a request until its body is here.
+const undecided = "/powerbox-undecided"
+
+// waits lets the proxy send the body. Envoy sends none of a request that ends with trailers
+// instead, and would forward it. So the path leads nowhere until the decision puts it back.
+func (x *exchange) waits() *proc.ProcessingResponse {
+	x.away = true
+	path, _, _ := strings.Cut(x.question.target, "?")
+	m := &proc.HeaderMutation{SetHeaders: []*core.HeaderValueOption{raw(":path", strings.TrimSuffix(path, "/")+undecided, false)}}
+	return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_RequestHeaders{RequestHeaders: &proc.HeadersResponse{Response: &proc.CommonResponse{HeaderMutation: m}}}}
+}
+
+// trailers removes the trailers of a request, which no one decides on.
+func (x *exchange) trailers(sent *core.HeaderMap) *proc.ProcessingResponse {
+	if x.forward == nil {
+		return x.refuse(codeNotSent, "the request ends with trailers, and has no body to decide on; send it without trailers")
+	}
+	m := &proc.HeaderMutation{}
+	for _, v := range sent.GetHeaders() {
+		m.RemoveHeaders = append(m.RemoveHeaders, v.GetKey())
+	}
+	return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_RequestTrailers{RequestTrailers: &proc.TrailersResponse{HeaderMutation: m}}}
 }
 
 // decide has the request decided, and replaces it with the one that was decided on.
@@ -102,6 +142,7 @@ func (x *exchange) decide(stream proc.ExternalProcessor_ProcessServer, as func(*
 	q := x.question
 	route, _, _, wrong := x.door.routed(q)
 	if wrong != nil {
+		x.over = true
 		return immediate(answered(q, wrong))
 	}
 	x.came = q.header.Clone()
@@ -123,7 +164,7 @@ func (x *exchange) decide(stream proc.ExternalProcessor_ProcessServer, as func(*
 	if a.Forward.Query != "" {
 		path += "?" + a.Forward.Query
 	}
-	if path != q.target {
+	if path != q.target || x.away {
 		mutation.SetHeaders = append(mutation.SetHeaders, raw(":path", path, false))
 	}
 	out := as(&proc.CommonResponse{HeaderMutation: mutation})
@@ -136,9 +177,20 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 	as := func(c *proc.CommonResponse) *proc.ProcessingResponse {
 		return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_ResponseHeaders{ResponseHeaders: &proc.HeadersResponse{Response: c}}}
 	}
+	code := 0 // none, which is no status
+	for _, v := range h.GetHeaders().GetHeaders() {
+		if v.GetKey() == ":status" {
+			code, _ = strconv.Atoi(valueOf(v))
+		}
+	}
 	switch {
-	case x.forward == nil: // an answer of the proxy's own, or of ours
+	case x.over: // ours
 		return as(&proc.CommonResponse{})
+	case x.forward == nil && x.question == nil && code >= http.StatusMultipleChoices: // a refusal by the proxy, before it asked
+		return as(&proc.CommonResponse{})
+	case x.forward == nil:
+		x.door.Log.Warn("a proxy has forwarded a request that was not decided", slog.String("door", x.door.Name))
+		return x.refuse(codeNotSent, "the proxy shows an answer to a request that it did not show; set processing_mode.request_header_mode: SEND in its ext_proc filter")
 	case !x.results:
 		x.over = true
 		m := &proc.HeaderMutation{SetHeaders: []*core.HeaderValueOption{raw(gateway.HeaderDecision, x.forward.Decision, false)}}
@@ -149,15 +201,13 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 		}
 		return as(&proc.CommonResponse{HeaderMutation: m})
 	}
-	status, header := 0, http.Header{}
+	header := http.Header{}
 	for _, v := range h.GetHeaders().GetHeaders() {
-		if name, value := v.GetKey(), valueOf(v); name == ":status" {
-			status, _ = strconv.Atoi(value) // none is 0, which is no status
-		} else if name != "" && name[0] != ':' {
-			header.Add(name, value)
+		if name := v.GetKey(); name != "" && name[0] != ':' {
+			header.Add(name, valueOf(v))
 		}
 	}
-	x.answer = &http.Response{StatusCode: status, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: http.NoBody}
+	x.answer = &http.Response{StatusCode: code, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: http.NoBody}
 	if !h.GetEndOfStream() {
 		return as(&proc.CommonResponse{})
 	}
@@ -173,7 +223,7 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 // answerEnds takes the body of the agent's answer, whole.
 func (x *exchange) answerEnds(body []byte) *proc.ProcessingResponse {
 	if x.forward == nil || x.answer == nil || x.over {
-		return immediate(answered(&question{}, problem(codeCut, "the proxy sent an answer without its headers, or in pieces; set processing_mode.response_header_mode: SEND and response_body_mode: BUFFERED in its ext_proc filter")))
+		return x.refuse(codeCut, "the proxy sent an answer without its headers, or in pieces; set processing_mode.response_header_mode: SEND and response_body_mode: BUFFERED in its ext_proc filter")
 	}
 	x.answer.Body, x.answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return x.finish(func(c *proc.CommonResponse, body []byte) *proc.ProcessingResponse {

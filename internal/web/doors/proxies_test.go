@@ -142,16 +142,8 @@ func TestCaddyAsksBeforeItForwards(t *testing.T) {
 // TestNginxAsksBeforeItForwards: the nginx.conf of deploy/gateways, in nginx itself. It sends
 // no bodies, so that calls with one are denied.
 func TestNginxAsksBeforeItForwards(t *testing.T) {
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		if nginx, err = exec.LookPath("/usr/sbin/nginx"); err != nil {
-			t.Fatal("the test needs nginx (Debian: apt-get install nginx-light)")
-		}
-	}
 	w := newTown(t, "scoped")
-	url := w.proxy(t, "nginx.conf", "127.0.0.1:8081", w.toolsAt, func(name, dir string) *exec.Cmd {
-		return exec.Command(nginx, "-c", name, "-p", dir, "-e", "stderr")
-	})
+	url := w.nginx(t)
 	listen := call{method: http.MethodGet, path: "/agents/tools", header: http.Header{"Accept": {"text/event-stream"}}}
 	status, answer, _ := through(t, url, w.signs(t, listen))
 	got, header := w.tools.took()

@@ -79,7 +79,9 @@ func (q *question) incomplete() *a2a.Denial {
 	return nil
 }
 
-// routed returns the route of a question, and its path below it.
+// routed returns the route of a question, and its path below it. Proxies find their own route
+// after they decoded the path, some in any case, so a path that could be of two routes is
+// refused: the proxy would forward to one agent what was decided for another.
 func (d *Door) routed(q *question) (route *Route, below, query string, wrong *a2a.Denial) {
 	path, query, _ := strings.Cut(q.target, "?")
 	if !plain(path) {
@@ -89,14 +91,40 @@ func (d *Door) routed(q *question) (route *Route, below, query string, wrong *a2
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
+	if strings.HasSuffix(host, ".") || strings.ContainsAny(host, ",@/ ") {
+		return nil, "", "", problem(codeTarget, "proxies read the host %.128q differently; send one name, without a user and a dot at its end", q.host)
+	}
+	if route = d.route(host, path, plainly); route == nil {
+		return nil, "", "", problem(codeRoute, "no route of the door %s has the host %.128q and the path %.128q; add it to doors.routes", d.Name, q.host, path)
+	}
+	if d.route(host, path, freely) != route {
+		return nil, "", "", problem(codeTarget, "proxies that decode a path, or ignore its case, take %.128q for one of another route; send it as it is in doors.routes", path)
+	}
+	return route, path[len(strings.TrimSuffix(route.Path, "/")):], query, nil
+}
+
+// route returns the first route of a host and a path, nil for none. read says how a path is
+// read.
+func (d *Door) route(host, path string, read func(string) string) *Route {
+	path = read(path)
 	for i := range d.Routes {
 		r := &d.Routes[i]
-		rest, under := strings.CutPrefix(path, strings.TrimSuffix(r.Path, "/"))
+		rest, under := strings.CutPrefix(path, read(strings.TrimSuffix(r.Path, "/")))
 		if under && (rest == "" || rest[0] == '/') && (r.Host == "" || r.Host == host) {
-			return r, rest, query, nil
+			return r
 		}
 	}
-	return nil, "", "", problem(codeRoute, "no route of the door %s has the host %.128q and the path %.128q; add it to doors.routes", d.Name, q.host, path)
+	return nil
+}
+
+// plainly reads a path as it is, and freely as the most lenient proxy does.
+func plainly(path string) string { return path }
+
+func freely(path string) string {
+	if decoded, err := url.PathUnescape(path); err == nil {
+		path = decoded
+	}
+	return strings.ToLower(path)
 }
 
 // inOrder sorts routes so that the first that matches counts: those of a host before those

@@ -37,16 +37,16 @@ const configuration = `
 listen: @LISTEN
 issuer: {url: "@URL", directory: "@DIR/data"}
 identity:
-  callers: [{agent: assistant, key: @KEY}, {agent: robot, spiffe: "spiffe://example.org/robot"}]
+  callers: [{agent: assistant, key: @KEY}, {agent: assistant, client: "@URL#inspector"}, {agent: robot, spiffe: "spiffe://example.org/robot"}]
   guards: [{name: program, token_file: "@DIR/guard.token", agents: [assistant], users: true}, {name: other, token_file: "@DIR/other.token", agents: [robot]}]
   dev: [{name: alice, token: session-of-alice}, {name: bob, token: session-of-bob, roles: [admin]}]
 agents:
-  - {id: notes, upstream: "@NOTES", mode: @MODE, required: [notes/read, notes/delete]}
+  - {id: notes, upstream: "@NOTES", mode: @MODE, required: [notes/read, notes/delete], push: {private: true, relay: true}}
   - {id: tools, upstream: "@TOOLS", protocol: mcp, mode: @MODE}
   - {id: records, protocol: local, mode: @MODE}
 offers:
   notes: [{id: notes, operations: [read, delete, archive]}]
-  tools: [{id: files, operations: [read, delete]}]
+  tools: [{id: files, operations: [read, delete, archive]}]
   records: [{id: records, operations: [read, write, delete]}]
 skills:
   notes:
@@ -56,6 +56,7 @@ skills:
   tools:
     - {skill: read_file, grant: files, operation: read, effect: read}
     - {skill: delete_file, grant: files, operation: delete}
+    - {skill: archive_file, grant: files, operation: archive, approval: true}
   records:
     - {skill: read, grant: records, operation: read, effect: read}
     - {skill: write, grant: records, operation: write}
@@ -67,9 +68,9 @@ resources:
       - {collection: record, id: record-2, name: Two, attributes: {status: archived}}
 policies: ["@DIR/policies.cedar"]
 scopes:
-  assistant: {notes: [notes/read, notes/archive], tools: [files/read]}
+  assistant: {notes: [notes/read, notes/archive], tools: [files/read, files/archive]}
   robot: {notes: [notes/delete]}
-approvals: {rules: [{agent: notes, approvers: ["user:alice"]}]}
+approvals: {rules: [{approvers: ["user:alice"]}]}
 limits: {denials: 0}
 defaults: {request_rate: 0}
 doors:
@@ -85,6 +86,8 @@ permit(principal == User::"user:alice", action == Action::"records/records/read"
 permit(principal == User::"user:alice", action == Action::"records/records/delete", resource in Collection::"records/record");
 permit(principal == User::"user:alice", action == Action::"records/records/write", resource in Collection::"records/record") unless { resource.attributes.status == "archived" };
 permit(principal == User::"user:bob", action == Action::"records/records/read", resource in Collection::"records/record");
+permit(principal == User::"user:bob", action in Action::"notes/notes", resource in Agent::"notes");
+permit(principal == User::"user:bob", action in Action::"tools/files", resource in Agent::"tools");
 permit(principal in Role::"admin", action == Action::"records/records/write", resource in Collection::"records/record") when { resource.attributes.status == "archived" };
 `
 
@@ -109,6 +112,7 @@ type behind struct {
 	got    []string // method, path and body
 	header http.Header
 	answer string
+	begun  string // the answer to a question about a task, "" for answer
 }
 
 func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +127,9 @@ func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.got, b.header = append(b.got, r.Method+" "+r.URL.RequestURI()+" "+string(body)), r.Header.Clone()
 	answer := b.answer
+	if b.begun != "" && (r.Method == http.MethodGet || strings.Contains(string(body), "Task")) {
+		answer = b.begun
+	}
 	b.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, answer)
@@ -137,7 +144,10 @@ func (b *behind) took() ([]string, http.Header) {
 	return got, b.header
 }
 
-func newTown(t testing.TB, mode string) *town {
+func newTown(t testing.TB, mode string) *town { t.Helper(); return newTownWith(t, mode, "") }
+
+// newTownWith is newTown with further lines of its configuration.
+func newTownWith(t testing.TB, mode, more string) *town {
 	t.Helper()
 	w := &town{
 		notes: &behind{answer: `{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"task-1","contextId":"c-1","status":{"state":"TASK_STATE_COMPLETED"}}}}`},
@@ -155,7 +165,7 @@ func newTown(t testing.TB, mode string) *town {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	text := strings.NewReplacer("@LISTEN", front.Listener.Addr().String(), "@URL", w.url, "@DIR", dir, "@KEY", w.key.Public().Thumbprint(), "@NOTES", notes.URL, "@TOOLS", tools.URL+"/mcp", "@MODE", mode).Replace(configuration)
+	text := strings.NewReplacer("@LISTEN", front.Listener.Addr().String(), "@URL", w.url, "@DIR", dir, "@KEY", w.key.Public().Thumbprint(), "@NOTES", notes.URL, "@TOOLS", tools.URL+"/mcp", "@MODE", mode).Replace(configuration + more)
 	for name, content := range map[string]string{"powerbox.yaml": text, "guard.token": guardToken + "\n", "door.token": doorToken + "\n", "other.token": strings.ToUpper(guardToken), "policies.cedar": policies} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -288,16 +298,15 @@ func (w *town) check(t testing.TB, r *auth.CheckRequest) *auth.CheckResponse {
 
 // reason is the code of a denial.
 func reason(body string) string {
+	type why struct{ Metadata struct{ Code string } }
 	var told struct {
-		Error struct {
-			Data []struct{ Metadata struct{ Code string } }
-		}
+		Error struct{ Data, Details []why } // of JSON-RPC, and of HTTP+JSON
 	}
 	_ = json.Unmarshal([]byte(body), &told) // a text that is not JSON has no code
-	if len(told.Error.Data) == 0 {
-		return ""
+	for _, one := range append(told.Error.Data, told.Error.Details...) {
+		return one.Metadata.Code
 	}
-	return told.Error.Data[0].Metadata.Code
+	return ""
 }
 
 // record is what the server has on record.

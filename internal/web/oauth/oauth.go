@@ -23,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/shed"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // The paths of the endpoints.
@@ -207,7 +208,11 @@ func (h *Handler) authorize(w http.ResponseWriter, r *http.Request) error {
 	}
 	path := pathAuthorize + "?" + query.Encode()
 	who, known, err := h.config.Person(r)
-	if err != nil {
+	var no *agentauth.Error
+	switch {
+	case errors.As(err, &no): // someone who may not log in any more
+		return h.back(w, r, a, oauth.Errorf(oauth.AccessDenied, "%s", no.Message))
+	case err != nil:
 		return err
 	}
 	if !known {
@@ -283,7 +288,10 @@ func credentials(r *http.Request) (id, secret string, err error) {
 func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) error {
 	form := r.PostForm
 	var out oauth.Tokens
-	var err error
+	err := limits(form)
+	if err != nil {
+		return err
+	}
 	switch kind := form.Get("grant_type"); kind {
 	case "authorization_code":
 		out, err = h.config.Server.Redeem(r.Context(), c, oauth.Redemption{
@@ -293,7 +301,8 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) 
 		out, err = h.config.Server.Refresh(r.Context(), c, form.Get("refresh_token"), form.Get("scope"), form.Get("resource"))
 	case oauth.GrantExchange:
 		out, err = h.config.Server.Exchange(r.Context(), c, oauth.Exchange{
-			Subject: form.Get("subject_token"), SubjectType: form.Get("subject_token_type"), Scope: form.Get("scope"), Resource: form.Get("resource"), Wanted: form.Get("requested_token_type"),
+			Subject: form.Get("subject_token"), SubjectType: form.Get("subject_token_type"), Scope: form.Get("scope"),
+			Details: form.Get("authorization_details"), Resource: form.Get("resource"), Audience: form.Get("audience"), Wanted: form.Get("requested_token_type"),
 		})
 	default:
 		err = oauth.Errorf(oauth.UnsupportedGrant, "grant_type %.60q is not supported; want one of %s", kind, strings.Join(grantTypes, ", "))
@@ -302,6 +311,23 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) 
 		return err
 	}
 	h.write(w, http.StatusOK, out)
+	return nil
+}
+
+// limiting are parameters by which a client says that a token is to be good for less, each with
+// the grant types that heed it.
+var limiting = map[string][]string{
+	"audience": {oauth.GrantExchange}, "authorization_details": {oauth.GrantExchange}, "actor_token": nil, "actor_token_type": nil,
+}
+
+// limits refuses a limit that would not be heeded: a client that names one must not get a
+// token without it.
+func limits(form url.Values) error {
+	for name, heeded := range limiting {
+		if form.Has(name) && !slices.Contains(heeded, form.Get("grant_type")) {
+			return oauth.Errorf(oauth.InvalidRequest, "%s is not heeded with this grant_type; leave it out, or narrow the token by token exchange", name)
+		}
+	}
 	return nil
 }
 

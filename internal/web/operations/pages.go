@@ -62,8 +62,8 @@ type Visit struct {
 	// enough for those that only take away.
 	Signs bool
 	API   API
-	// Still reports whether the person is logged in, and an operator, until now: an answer
-	// that lasts asks again.
+	// Still reports whether the person is logged in until now, with the same rights: an
+	// answer that lasts asks again.
 	Still func() bool
 }
 
