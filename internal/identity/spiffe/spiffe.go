@@ -147,7 +147,8 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	}
 	s := span{chains[0][0].NotBefore, chains[0][0].NotAfter}
 	for _, c := range chains[0][1:] {
-		s.from, s.until = latest(s.from, c.NotBefore), earliest(s.until, c.NotAfter)
+		s.from = slices.MaxFunc([]time.Time{s.from, c.NotBefore}, time.Time.Compare)
+		s.until = slices.MinFunc([]time.Time{s.until, c.NotAfter}, time.Time.Compare)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,8 +159,6 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func latest(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
-func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // File is the bundle file of one trust domain.
 type File struct {

@@ -2,7 +2,6 @@ package spiffe_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,13 +27,17 @@ func becomes(t *testing.T, name string, in *spiffe.Domains, d *spiffetest.Domain
 	of := *d
 	of.Now = at
 	svid, kid := of.X509(t, planner), d.KeyID()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ; ; <-tick.C {
 		err := in.Verify(svid.Certificates, at)
 		_, ok := in.Authority(d.Name, kid, at)
 		switch {
 		case (err == nil) == want && ok == want:
 			return
-		case time.Now().After(deadline):
+		case ctx.Err() != nil:
 			t.Fatalf("%s: the X.509-SVID: %v, the JWT key: %t; want %t", name, err, ok, want)
 		}
 	}
@@ -51,7 +54,7 @@ func TestBundlesFollowTheWorkloadAPI(t *testing.T) {
 	var now atomic.Pointer[time.Time]
 	now.Store(&start)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait, err := in.Watch(ctx, spiffe.Watching{Now: func() time.Time { return *now.Load() }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	wait, err := in.Watch(ctx, spiffe.Watching{Now: func() time.Time { return *now.Load() }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

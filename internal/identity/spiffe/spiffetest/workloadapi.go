@@ -35,7 +35,7 @@ type Served struct {
 // Serve starts a Workload API, which ends with the test.
 func Serve(t testing.TB, s Served) *WorkloadAPI {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "spiffe") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "spiffe") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
