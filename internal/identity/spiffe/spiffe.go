@@ -159,7 +159,6 @@ func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-
 // File is the bundle file of one trust domain.
 type File struct {
 	Domain string
