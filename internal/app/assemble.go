@@ -67,7 +67,9 @@ type Instance struct {
 	gate     *gate.Gate
 	gateway  *gateway.Gateway
 	sessions *identity.Authenticator
-	Admin    *api.Admin
+	// workloads are the trust domains of SPIFFE; nil until callers can be told.
+	workloads *TrustDomains
+	Admin     *api.Admin
 	// operatorToken is the shared token, which is no session also where it is switched off.
 	operatorToken string
 	feedKey       signed.Key
@@ -429,17 +431,4 @@ func SealerFor(handleKey []byte, use string) (cipher.AEAD, error) {
 		return nil, err
 	}
 	return cipher.NewGCMWithRandomNonce(block)
-}
-
-// holderID is the holder that a rule of the configuration names.
-func holderID(c config.CallerRule) string {
-	switch {
-	case c.Key != "":
-		return "key:" + c.Key
-	case c.Client != "":
-		return "client:" + c.Client
-	case c.MTLS != "":
-		return "mtls:" + c.MTLS
-	}
-	return c.SPIFFE
 }

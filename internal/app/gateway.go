@@ -36,7 +36,13 @@ import (
 
 // authenticate makes the authenticator of callers.
 func (i *Instance) authenticate(a Assembly, client *outbound.Client, started time.Time) error {
-	believed, err := identity.Configured(i.Config, identity.Surroundings{Read: os.ReadFile, Fetch: client, Dev: a.Dev, Started: started})
+	var err error
+	if i.workloads, err = FollowDomains(i.Config, Following{Read: os.ReadFile, Now: a.Now, Log: a.Log}); err != nil {
+		return err
+	}
+	believed, err := identity.Configured(i.Config, identity.Surroundings{
+		Read: os.ReadFile, Fetch: client, FetchWith: FetchWith, Domains: i.workloads.Believed(), Dev: a.Dev, Started: started,
+	})
 	if err != nil {
 		return err
 	}
@@ -49,8 +55,14 @@ func (i *Instance) authenticate(a Assembly, client *outbound.Client, started tim
 		return err
 	}
 	believed.Own = ServerTakes(own)
-	if i.sessions, err = identity.New(believed); err != nil || i.before == nil {
+	if i.sessions, err = identity.New(believed); err != nil {
 		return err
+	}
+	for _, s := range append(i.workloads.Sources, KeySources(i.Config, i.sessions)...) {
+		i.Rereads.Add(s)
+	}
+	if i.before == nil {
+		return nil
 	}
 	return i.sessions.Restore(i.before.Callers, a.Now())
 }
@@ -293,8 +305,8 @@ func poster() func(ctx context.Context, address string, private bool, header htt
 // configuration names.
 func (w *Wiring) recipient(agent string) (identity.Holder, bool) {
 	for _, c := range w.Force.Now.Load().config.Identity.Callers {
-		if c.Agent == agent {
-			return identity.Holder{ID: holderID(c)}, true
+		if holder, err := c.Holder(); err == nil && c.Agent == agent && !c.Open() {
+			return identity.Holder{ID: holder}, true
 		}
 	}
 	return identity.Holder{}, false

@@ -24,8 +24,8 @@ import (
 type InForce struct {
 	config  *config.Config
 	engine  *policy.Engine
-	files   map[string][]byte             // texts of the policies, by file
-	origins map[string]string             // configured name of an agent by its holder id
+	files   map[string][]byte // texts of the policies, by file
+	names   *identity.Names
 	scopes  map[string]powerbox.Authority // by caller, NUL and agent
 	nothing powerbox.Authority            // of a caller without a scope
 	plans   []agentcard.Plan
@@ -46,7 +46,7 @@ func (f *InForce) scope(origin, agent string) powerbox.Authority {
 // force is the configuration in force. Its methods read it at every call.
 type force struct{ Now atomic.Pointer[InForce] }
 
-func (f *force) Origin(holder string) string { return f.Now.Load().origins[holder] }
+func (f *force) Origin(holder string) string { return f.Now.Load().names.Of(holder) }
 
 // Scope returns Scope(A), nil where no scopes are configured.
 func (f *force) Scope() func(origin, agent string) powerbox.Authority {
@@ -71,8 +71,8 @@ func (f *force) callerNames() []string {
 func (f *force) Holders(caller string) []string {
 	var holders []string
 	for _, c := range f.Now.Load().config.Identity.Callers {
-		if c.Agent == caller {
-			holders = append(holders, holderID(c))
+		if holder, err := c.Holder(); err == nil && c.Agent == caller && !c.Open() {
+			holders = append(holders, holder)
 		}
 	}
 	return holders
@@ -107,10 +107,11 @@ func (f *force) Digest() string { return f.Now.Load().engine.Digest() }
 
 // Scoping is the part of a configuration that a remote gateway has as well.
 func Scoping(c *config.Config) (*InForce, error) {
-	f := &InForce{config: c, plans: config.Declared(c.Plans), origins: map[string]string{}, scopes: map[string]powerbox.Authority{}}
-	for _, rule := range c.Identity.Callers {
-		f.origins[holderID(rule)] = rule.Agent
+	names, err := identity.ParseNames(c.Identity.Callers)
+	if err != nil {
+		return nil, fmt.Errorf("identity.callers: %w", err)
 	}
+	f := &InForce{config: c, plans: config.Declared(c.Plans), names: names, scopes: map[string]powerbox.Authority{}}
 	return f, f.setScopes()
 }
 
@@ -160,12 +161,4 @@ func (f *InForce) setScopes() (err error) {
 		}
 	}
 	return nil
-}
-
-func callerRules(c *config.Config) []identity.CallerRule {
-	var rules []identity.CallerRule
-	for _, r := range c.Identity.Callers {
-		rules = append(rules, identity.CallerRule(r))
-	}
-	return rules
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/identity/spiffe"
 )
 
 // listen opens the addresses of the agents that take gRPC, and puts TLS on all
@@ -36,7 +37,7 @@ func (i *Instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 		}
 		fronts = append(fronts, f)
 	}
-	settings, err := serve.NewTLS("issuer.tls", i.Config.Issuer.TLS)
+	settings, err := serve.NewTLS("issuer.tls", i.Config.Issuer.TLS, func() *spiffe.Domains { return i.workloads.Domains })
 	if err != nil {
 		return nil, errors.Join(err, serve.CloseAll(fronts))
 	}

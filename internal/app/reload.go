@@ -99,7 +99,7 @@ func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, erro
 		return prepared{}, errors.New("agents.trust or skills.trust asks for scores, and nothing did when the server started; restart it")
 	}
 	made.Force.Now.Store(after)
-	rename, err := r.i.sessions.Rename(callerRules(next))
+	rename, err := r.i.sessions.Rename(next.Identity.Callers)
 	if err != nil {
 		return prepared{}, fmt.Errorf("identity.callers: %w", err)
 	}
@@ -316,8 +316,10 @@ func linesOf(f *InForce) map[string]any {
 			}
 		}
 	}
-	for holder, name := range f.origins {
-		out["identity.callers: "+name+" is "+holder] = nil
+	for _, rule := range f.config.Identity.Callers {
+		if holder, err := rule.Holder(); err == nil {
+			out["identity.callers: "+rule.Agent+" is "+holder] = nil
+		}
 	}
 	for _, p := range f.plans {
 		out["plans."+p.ID] = p

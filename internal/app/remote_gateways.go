@@ -114,9 +114,17 @@ func (i *Instance) setupAgent(f *InForce, id string, c *config.Config, out *link
 	if len(c.Agents) == 0 {
 		return fmt.Errorf("no agent %q is protected here", id)
 	}
+	var keys []config.Path
 	for _, p := range c.Identity.Providers {
-		if p.JWKSFile != "" {
-			files = append(files, p.JWKSFile)
+		keys = append(keys, p.JWKSFile)
+	}
+	for _, d := range c.Identity.TrustDomains {
+		keys = append(keys, d.BundleFile)
+	}
+	for _, name := range keys {
+		// Keys that are missing here are missing there: nothing is believed by them.
+		if data, err := os.ReadFile(string(name)); name != "" && err == nil {
+			out.Files[string(name)] = data
 		}
 	}
 	for _, name := range files {

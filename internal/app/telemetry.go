@@ -41,6 +41,9 @@ func (i *Instance) committed() func(changes int, took time.Duration) {
 // Close sends the remaining telemetry, and ends the store.
 func (i *Instance) Close() error {
 	i.unattend()
+	if i.workloads != nil {
+		i.workloads.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
 	defer cancel()
 	err := i.telemetry.Close(ctx)

@@ -72,6 +72,7 @@ func check(c *Config, d *decoder) {
 	k.checkTLS()
 	k.checkStore()
 	k.checkProviders()
+	k.checkTrustDomains()
 	k.checkCallers()
 	k.checkGuards()
 	k.unique("issuer.feed.relays", "name", len(k.Issuer.Feed.Relays), func(i int) string { return k.Issuer.Feed.Relays[i].Name })
@@ -195,73 +196,6 @@ func (k checker) checkTLS() {
 	}
 	if t.ClientCA != "" && t.Certificate == "" {
 		k.place("issuer.tls.client_ca", "needs certificate and key: client certificates come with TLS")
-	}
-}
-
-func (k checker) checkProviders() {
-	ps := k.Identity.Providers
-	k.unique("identity.providers", "issuer", len(ps), func(i int) string { return ps[i].Issuer })
-	for i, p := range ps {
-		at := fmt.Sprintf("identity.providers[%d]", i)
-		if p.JWKSFile != "" && p.JWKSURL != "" {
-			k.place(at+".jwks_url", "stands beside jwks_file; want one of the two")
-		}
-		prefix, rest, opened := strings.Cut(p.Principal, "{")
-		claim, suffix, closed := strings.Cut(rest, "}")
-		if !opened || !closed || claim == "" || strings.ContainsAny(prefix+claim+suffix, "{}") {
-			k.place(at+".principal", "%q does not name one claim in braces; want a name such as user:{sub}", p.Principal)
-			continue
-		}
-		for j, other := range ps[:i] {
-			theirs, _, _ := strings.Cut(other.Principal, "{")
-			if strings.HasPrefix(prefix, theirs) || strings.HasPrefix(theirs, prefix) {
-				k.place(at+".principal", "%q begins like that of identity.providers[%d], so that one issuer could name the principals of the other; want different beginnings, such as user:NAME/{sub}",
-					p.Principal, j)
-			}
-		}
-	}
-}
-
-func (k checker) checkCallers() {
-	owner := make(map[string]string)
-	for i, c := range k.Identity.Callers {
-		at := fmt.Sprintf("identity.callers[%d]", i)
-		var ids []string
-		for _, id := range [][2]string{{"key", c.Key}, {"client", c.Client}, {"mtls", c.MTLS}, {"spiffe", c.SPIFFE}} {
-			if id[1] != "" {
-				ids = append(ids, id[0]+" "+id[1])
-			}
-		}
-		if len(ids) != 1 {
-			k.place(at, "has %d identities; want exactly one of key, client, mtls and spiffe", len(ids))
-			continue
-		}
-		if c.SPIFFE != "" && !strings.HasPrefix(c.SPIFFE, "spiffe://") {
-			k.place(at+".spiffe", "%q is not a SPIFFE id; want spiffe://TRUST-DOMAIN/PATH", c.SPIFFE)
-		}
-		k.checkClient(at+".client", c.Client)
-		if other, taken := owner[ids[0]]; taken && other != c.Agent {
-			k.place(at, "%s is already agent %q", ids[0], other)
-		}
-		owner[ids[0]] = c.Agent
-	}
-}
-
-// checkClient wants a client id that a token can prove. A session's token is a secret and
-// proves a user; a client id is one of one issuer.
-func (k checker) checkClient(at, client string) {
-	issuer, _, qualified := strings.Cut(client, "#")
-	switch {
-	case client == "":
-	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return u.Token.Reveal() == client }):
-		k.place(at, "is the session token of a built-in user, which is a secret and names no client; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT")
-	case slices.ContainsFunc(k.Identity.Dev, func(u DevUser) bool { return "dev:"+u.Name == client }):
-		k.place(at, "%q is a built-in user, who is no client: the rule would match no caller; give the calling agent a key (powerbox keys new FILE) and write key: THUMBPRINT", client)
-	case len(k.Identity.Providers) < 2:
-	case qualified && !slices.ContainsFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == issuer }):
-		k.place(at, "%q names an issuer that is not in identity.providers", client)
-	case !qualified:
-		k.place(at, "%q could be a client of any of %d providers; want ISSUER#CLIENT", client, len(k.Identity.Providers))
 	}
 }
 

@@ -68,36 +68,6 @@ type TLS struct {
 	ClientCA    Path `key:"client_ca" doc:"PEM file with the authorities for client certificates. A caller can then be the holder of a certificate (identity.callers, mtls or spiffe)."`
 }
 
-// Identity says whom to believe.
-type Identity struct {
-	Providers []Provider   `key:"providers" doc:"Issuers of sessions (OpenID Connect, OAuth 2.0 JWT access tokens)."`
-	Callers   []CallerRule `key:"callers" doc:"Names of calling agents, by the key, client or certificate that they prove."`
-	Guards    []Guard      `key:"guards" doc:"Programs that enforce in their own process: they ask at /access/v1 before they act (docs/how-to/guards.md)."`
-	Dev       []DevUser    `key:"dev" doc:"Built-in users, for experiments: only with serve --dev."`
-}
-
-// Provider is one issuer of sessions.
-type Provider struct {
-	Issuer      string   `key:"issuer" required:"true" format:"url" doc:"The iss claim, compared exactly."`
-	Audience    []string `key:"audience" doc:"Audiences that are accepted besides the agent's own URL."`
-	JWKSFile    Path     `key:"jwks_file" doc:"Key set on disk. Absent, and without jwks_url: the issuer's discovery document names the key set."`
-	JWKSURL     string   `key:"jwks_url" format:"url" doc:"URL of the key set."`
-	Principal   string   `key:"principal" default:"user:{sub}" doc:"Name of the principal, with one claim in braces."`
-	GroupsClaim string   `key:"groups_claim" default:"groups" doc:"Claim that lists groups; /a/b is a JSON pointer."`
-	RolesClaim  string   `key:"roles_claim" default:"roles" doc:"Claim that lists roles; /a/b is a JSON pointer."`
-	Attributes  []string `key:"attributes" doc:"Claims that policies may read."`
-}
-
-// CallerRule names the agent that one holder is: exactly one of the others is
-// set.
-type CallerRule struct {
-	Agent  string `key:"agent" required:"true" format:"id" doc:"Name of the calling agent, as in scopes."`
-	Key    string `key:"key" format:"digest" doc:"RFC 7638 thumbprint of its key, as powerbox keys thumbprint prints it."`
-	Client string `key:"client" doc:"OAuth client id, never a session token; with several providers ISSUER#CLIENT."`
-	MTLS   string `key:"mtls" format:"digest" doc:"base64url SHA-256 of its certificate's public key."`
-	SPIFFE string `key:"spiffe" doc:"Its SPIFFE id."`
-}
-
 // Guard is a program that asks for decisions.
 type Guard struct {
 	Name      string   `key:"name" required:"true" format:"id" doc:"Its name."`

@@ -23,6 +23,7 @@ var formats = map[string]func(string) error{
 	"log":       checkLog,
 	"digest":    checkDigest,
 	"network":   checkNetwork,
+	"domain":    checkDomain,
 }
 
 // patterns are those forms that a regular expression says, for the schema.

@@ -1,12 +1,16 @@
 package identity
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
 // Authenticate says who made the request that came to the audience, which is
@@ -167,14 +171,17 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 		return session{}, isJWT, err
 	}
 	p := a.providers[textMember(u.claims, "iss")]
+	id, isSVID := a.workload(u)
 	switch {
 	case a.issued != nil && textMember(u.claims, "iss") == a.issued.Issuer:
 		s, err := a.issued.token(r.Context(), u, audience, now)
 		return s, true, err
 	case a.people.Audience != "" && u.names(a.people.Audience):
 		return session{}, true, refuse(CodePerson, "the token is a person's session, for %s, and no agent's; get one for this agent", a.people.Audience)
+	case isSVID:
+		return a.workloadSession(u, id, audience, now)
 	case p != nil && u.names(append([]string{audience}, p.Audiences...)...):
-		s, err := p.verify(r.Context(), u, now)
+		s, err := a.believe(r.Context(), p, u, now)
 		if err == nil && a.people.has(s.client) {
 			return session{}, true, refuse(CodePerson, "the token is of a client by which only people log in; get one of another client for this agent")
 		}
@@ -185,6 +192,46 @@ func (a *Authenticator) session(r *http.Request, c credential, audience string, 
 	return session{}, false, nil
 }
 
+// workloadSession returns the session of a JWT-SVID for us. One for someone else is not ours.
+func (a *Authenticator) workloadSession(u unverified, id spiffeid.ID, audience string, now time.Time) (session, bool, error) {
+	own, lifetime := a.domains.Rules(id.TrustDomain())
+	if !u.names(append([]string{audience}, own...)...) {
+		if u.names(a.audiences(audience)...) {
+			return session{}, true, refuse(CodeClaim, "the JWT-SVID is for an audience that its trust domain may not use here")
+		}
+		return session{}, false, nil
+	}
+	s, err := a.svid(u, id, lifetime, now)
+	if err == nil && a.names.Load().Of(s.workload) == "" {
+		return session{}, true, stranger()
+	}
+	return s, true, err
+}
+
+// believe verifies a token, and finds the rules that name its caller. A rule for the claim
+// that names the principal takes the subject for the agent itself.
+func (a *Authenticator) believe(ctx context.Context, p *provider, u unverified, now time.Time) (session, error) {
+	s, err := p.verify(ctx, u, now)
+	if err != nil {
+		return session{}, err
+	}
+	var own bool
+	s.rules, own = a.names.Load().ofToken(p.Issuer, p.principal.claim, u.claims)
+	if !own && !p.Programs {
+		return s, nil
+	}
+	s.caller = Caller{SessionExpires: s.caller.SessionExpires}
+	if name, err := a.agent(s.holders()); err != nil || name == "" {
+		return session{}, cmp.Or(err, stranger())
+	}
+	return s, nil
+}
+
+// stranger refuses a program that proved an identity without a name.
+func stranger() error {
+	return refuse(CodeStranger, "the token holds, and no rule of identity.callers names the agent that its subject is")
+}
+
 // audiences lists every name that a token can call us by, regardless of who issued it.
 func (a *Authenticator) audiences(audience string) []string {
 	all := []string{audience}
@@ -193,6 +240,9 @@ func (a *Authenticator) audiences(audience string) []string {
 	}
 	for _, p := range a.providers {
 		all = append(all, p.Audiences...)
+	}
+	if a.domains != nil {
+		all = append(all, a.domains.Audiences()...)
 	}
 	return all
 }

@@ -46,8 +46,9 @@ func (t Token) IsZero() bool { return len(t.Capabilities) == 0 }
 // capability.
 type Holder struct {
 	// ID is "key:" and the RFC 7638 thumbprint, "spiffe://..." or "mtls:" and
-	// the base64url SHA-256 of the certificate's public key, "client:" and the
-	// client id, or "dev:" and the name of a built-in user. Empty is an unknown caller.
+	// the base64url SHA-256 of the certificate's public key, "token:" and the issuer and
+	// claims of the rule that a token fulfils, "client:" and the client id, or "dev:" and the
+	// name of a built-in user. Empty is an unknown caller.
 	ID string
 	// Key is the key that a capability can be bound to; zero for a holder that
 	// can only have capabilities by reference.
@@ -73,6 +74,8 @@ const (
 	CodeType            powerbox.Code = "wrong_type"
 	CodeClaim           powerbox.Code = "missing_claim"
 	CodeExpired         powerbox.Code = "expired"
+	CodeLifetime        powerbox.Code = "lifetime"
+	CodeStranger        powerbox.Code = "unnamed_caller"
 	CodeNotYetValid     powerbox.Code = "not_yet_valid"
 	CodeProofMissing    powerbox.Code = "proof_missing"
 	CodeProofKey        powerbox.Code = "proof_key"

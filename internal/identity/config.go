@@ -51,6 +51,8 @@ type Config struct {
 	// Issued is this server as the issuer of access tokens to OAuth clients, with its key
 	// set and without a template. Optional: without it there are none.
 	Issued *Provider
+	// Domains are the trust domains of SPIFFE. Optional: without it there are none.
+	Domains Domains
 	// Started is when the process began: proofs made earlier are refused,
 	// since it is unknown whether they were used. Required.
 	Started time.Time
@@ -66,6 +68,10 @@ type Provider struct {
 	// and without that what the issuer's discovery document names.
 	JWKS    []byte
 	JWKSURL string
+	// Unkeyed says that the key set is on disk and cannot be used now: no token is believed.
+	Unkeyed bool
+	// Fetch gets them. Optional, default that of the Config.
+	Fetch Fetcher
 	// Principal is the template of the principal's name, with {claim} for the
 	// value of one string claim. Optional, default "user:{sub}". With several
 	// providers their templates must begin differently, so that one issuer
@@ -76,6 +82,12 @@ type Provider struct {
 	GroupsClaim, RolesClaim string
 	// Attributes are the claims that are kept. Optional.
 	Attributes []string
+	// Programs says that the tokens are of programs only: they have no principal, are no
+	// person's session, and are refused unless a rule names the caller.
+	Programs bool
+	// MaximumLifetime is how long a token may be valid, from iat to exp. Optional: without it
+	// for any time.
+	MaximumLifetime time.Duration
 }
 
 // People tells the sessions of people from all others.
@@ -90,16 +102,6 @@ type People struct {
 	// OperatorsIssuer and OperatorsClient are the client of powerbox login at its issuer;
 	// "" for none.
 	OperatorsIssuer, OperatorsClient string
-}
-
-// CallerRule gives the agent that one holder is. Exactly one of the others is
-// set.
-type CallerRule struct {
-	Agent  string // required
-	Key    string // RFC 7638 thumbprint
-	Client string // client id; with several providers "ISSUER#CLIENT"
-	MTLS   string // base64url SHA-256 of the certificate's public key
-	SPIFFE string // spiffe://...
 }
 
 // DevUser is a user who is believed for an opaque token. For experiments.
@@ -127,7 +129,8 @@ type Replay interface {
 // Authenticator says who calls. It is safe for concurrent use.
 type Authenticator struct {
 	providers map[string]*provider
-	agents    atomic.Pointer[map[string]string] // configured names by Holder.ID
+	names     atomic.Pointer[Names]
+	domains   Domains // nil for none
 	dev       []devUser
 	window    time.Duration
 	started   time.Time
@@ -156,6 +159,7 @@ func New(c Config) (*Authenticator, error) {
 		started:   c.Started,
 		own:       c.Own,
 		people:    c.People,
+		domains:   c.Domains,
 		replay:    c.Replay,
 		sessions:  newReplays(2*c.ProofWindow, c.ProofCapacity),
 		strangers: newReplays(2*c.ProofWindow, c.ProofCapacity/4+1),
@@ -204,43 +208,6 @@ func (a *Authenticator) addProvider(c Provider, fetch Fetcher, several bool) err
 // Rename reads other names of callers. What it returns puts them in place of those before,
 // for every request that comes later.
 func (a *Authenticator) Rename(rules []CallerRule) (rename func(), err error) {
-	agents, err := agentsByHolder(rules)
-	return func() { a.agents.Store(&agents) }, err
-}
-
-func agentsByHolder(rules []CallerRule) (map[string]string, error) {
-	agents := make(map[string]string, len(rules))
-	for i, r := range rules {
-		id, err := r.holderID()
-		if err != nil {
-			return nil, fmt.Errorf("caller %d: %w", i+1, err)
-		}
-		if other, ok := agents[id]; ok && other != r.Agent {
-			return nil, fmt.Errorf("caller %d: %s is both %q and %q", i+1, id, other, r.Agent)
-		}
-		agents[id] = r.Agent
-	}
-	return agents, nil
-}
-
-func (r CallerRule) holderID() (string, error) {
-	if r.Agent == "" {
-		return "", errors.New("no agent name")
-	}
-	var ids []string
-	for prefix, value := range map[string]string{"key:": r.Key, "client:": r.Client, "mtls:": r.MTLS} {
-		if value != "" {
-			ids = append(ids, prefix+value)
-		}
-	}
-	if r.SPIFFE != "" {
-		if !strings.HasPrefix(r.SPIFFE, "spiffe://") {
-			return "", fmt.Errorf("%q is not a SPIFFE id; want spiffe://TRUST-DOMAIN/PATH", r.SPIFFE)
-		}
-		ids = append(ids, r.SPIFFE)
-	}
-	if len(ids) != 1 {
-		return "", fmt.Errorf("agent %q has %d identities in one rule; want exactly one of key, client, mtls and spiffe", r.Agent, len(ids))
-	}
-	return ids[0], nil
+	names, err := ParseNames(rules)
+	return func() { a.names.Store(names) }, err
 }

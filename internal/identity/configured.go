@@ -18,6 +18,13 @@ type Surroundings struct {
 	Fetch   Fetcher                           // required when a provider has no key set on disk
 	Dev     bool                              // serve --dev: believe the built-in users
 	Started time.Time                         // required
+	Domains Domains                           // nil without identity.trust_domains
+	// Missing is told of a key set on disk that cannot be used. Its issuer is then believed
+	// nothing. Optional: without it that is an error.
+	Missing func(issuer string, err error)
+	// FetchWith returns a Fetcher for a provider with its own authorities and token for its
+	// key set. Required where there is one.
+	FetchWith func(config.Provider) Fetcher
 }
 
 // Configured returns the Config that powerbox.yaml asks for. Built-in users
@@ -27,16 +34,13 @@ func Configured(c *config.Config, s Surroundings) (Config, error) {
 	if len(c.Identity.Dev) > 0 && !s.Dev {
 		return Config{}, errors.New("identity.dev: there are built-in users, which anybody with the file can be; take them out, or use serve --dev on loopback")
 	}
-	out := Config{Fetch: s.Fetch, ProofWindow: c.Defaults.ProofWindow, Started: s.Started}
+	out := Config{Fetch: s.Fetch, Callers: c.Identity.Callers, Domains: s.Domains, ProofWindow: c.Defaults.ProofWindow, Started: s.Started}
 	for _, p := range c.Identity.Providers {
 		provider, err := configuredProvider(p, s)
 		if err != nil {
 			return Config{}, err
 		}
 		out.Providers = append(out.Providers, provider)
-	}
-	for _, r := range c.Identity.Callers {
-		out.Callers = append(out.Callers, CallerRule(r))
 	}
 	out.People = people(c)
 	for _, u := range c.Identity.Dev {
@@ -64,11 +68,23 @@ func configuredProvider(p config.Provider, s Surroundings) (Provider, error) {
 	out := Provider{
 		Issuer: p.Issuer, Audiences: p.Audience, JWKSURL: p.JWKSURL, Principal: p.Principal,
 		GroupsClaim: p.GroupsClaim, RolesClaim: p.RolesClaim, Attributes: p.Attributes,
+		Programs: p.Subjects == "programs", MaximumLifetime: p.MaximumLifetime,
+	}
+	if p.CA != "" || p.TokenFile != "" {
+		out.Fetch = s.FetchWith(p)
 	}
 	if p.JWKSFile == "" {
 		return out, nil
 	}
 	keys, err := s.Read(string(p.JWKSFile))
+	if err == nil && s.Missing != nil {
+		_, err = parseKeys(keys)
+	}
+	if err != nil && s.Missing != nil {
+		s.Missing(p.Issuer, err)
+		out.Unkeyed = true
+		return out, nil
+	}
 	if err != nil {
 		return Provider{}, fmt.Errorf("identity.providers: jwks_file of %s: %w", p.Issuer, err)
 	}

@@ -47,8 +47,8 @@ func TestConfigured(t *testing.T) {
 	}
 	want := identity.Config{
 		Providers: []identity.Provider{
-			{Issuer: "https://a.example", Audiences: []string{"https://pb.example"}, JWKS: keys, Principal: "user:{sub}", GroupsClaim: "groups", RolesClaim: "/realm/roles", Attributes: []string{"x"}},
-			{Issuer: "https://b.example", JWKSURL: "https://b.example/keys", Principal: "b:{sub}", GroupsClaim: "groups", RolesClaim: "roles"},
+			{Issuer: "https://a.example", Audiences: []string{"https://pb.example"}, JWKS: keys, Principal: "user:{sub}", GroupsClaim: "groups", RolesClaim: "/realm/roles", Attributes: []string{"x"}, MaximumLifetime: 24 * time.Hour},
+			{Issuer: "https://b.example", JWKSURL: "https://b.example/keys", Principal: "b:{sub}", GroupsClaim: "groups", RolesClaim: "roles", MaximumLifetime: 24 * time.Hour},
 		},
 		Callers:     []identity.CallerRule{{Agent: "one", Key: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}, {Agent: "two", SPIFFE: "spiffe://pb.example/two"}},
 		Dev:         []identity.DevUser{{Name: "alice", Token: "alice-token", Groups: []string{"g"}, Roles: []string{"r"}}},

@@ -29,26 +29,24 @@ func (a *Authenticator) held(r *http.Request, c credential, s session, ours bool
 	if s.certificate != "" && (leaf == nil || s.certificate != digest(leaf.Raw)) {
 		return nil, proof, refuse(CodeCertificate, "the token is bound to a client certificate that the connection does not have")
 	}
-	if leaf != nil {
-		all = append(all, certificateHolders(leaf)...)
+	certificates, err := a.certificates(r, now)
+	if err != nil {
+		return nil, proof, err
 	}
-	if s.client != "" {
-		all = append(all, Holder{ID: s.client})
-	}
-	return all, proof, nil
+	return append(append(all, certificates...), s.holders()...), proof, nil
 }
 
 // agent returns the configured name of the caller, which all its identities
 // must agree on as far as they are configured.
 func (a *Authenticator) agent(held []Holder) (string, error) {
-	name, agents := "", *a.agents.Load()
+	name, names := "", a.names.Load()
 	for _, h := range held {
-		other, ok := agents[h.ID]
-		if !ok {
+		other := names.Of(h.ID)
+		if other == "" {
 			continue
 		}
 		if name != "" && name != other {
-			return "", refuse(CodeCallerAmbiguous, "the key, certificate and client of the request are configured as different agents")
+			return "", refuse(CodeCallerAmbiguous, "the key, certificate and token of the request are configured as different agents")
 		}
 		name = other
 	}
@@ -142,16 +140,6 @@ func clientCertificate(state *tls.ConnectionState) *x509.Certificate {
 		return nil
 	}
 	return state.PeerCertificates[0]
-}
-
-// certificateHolders names the certificate by its SPIFFE id if it has one, and
-// by its key. An SVID has exactly one URI (X509-SVID, section 2).
-func certificateHolders(leaf *x509.Certificate) []Holder {
-	byKey := Holder{ID: "mtls:" + digest(leaf.RawSubjectPublicKeyInfo)}
-	if len(leaf.URIs) == 1 && leaf.URIs[0].Scheme == "spiffe" {
-		return []Holder{{ID: leaf.URIs[0].String()}, byKey}
-	}
-	return []Holder{byKey}
 }
 
 func digest(b []byte) string {

@@ -320,7 +320,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		`"user:{" does not name one`:              {Providers: with(func(p *identity.Provider) { p.Principal = "user:{" })},
 		"is configured twice":                     {Providers: []identity.Provider{good, good}},
 		"begin alike":                             {Providers: []identity.Provider{good, {Issuer: "https://b.example", JWKS: keys, Principal: "user:b/{sub}"}}},
-		"caller 1: no agent name":                 {Callers: []identity.CallerRule{{Key: "x"}}},
+		"caller 1: has no agent name":             {Callers: []identity.CallerRule{{Key: "x"}}},
 		"has 0 identities":                        {Callers: []identity.CallerRule{{Agent: "a"}}},
 		"has 2 identities":                        {Callers: []identity.CallerRule{{Agent: "a", Key: "x", MTLS: "y"}}},
 		"is not a SPIFFE id":                      {Callers: []identity.CallerRule{{Agent: "a", SPIFFE: "pb.example/a"}}},

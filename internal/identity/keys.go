@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -33,12 +34,15 @@ type keySource struct {
 	issuer  string
 	url     string // of the key set; empty means discovery
 	fetch   Fetcher
-	fixed   []jose.JSONWebKey               // nil where they are fetched
-	fetched *kept.Values[[]jose.JSONWebKey] // by issuer
+	fixed   atomic.Pointer[[]jose.JSONWebKey] // nil where they are fetched, or gone
+	fetched *kept.Values[[]jose.JSONWebKey]   // by issuer
 }
 
 func newKeySource(c Provider, fetch Fetcher) (*keySource, error) {
 	k := &keySource{issuer: c.Issuer, url: c.JWKSURL, fetch: fetch}
+	if c.Unkeyed {
+		return k, nil
+	}
 	if len(c.JWKS) == 0 {
 		if fetch == nil {
 			return nil, fmt.Errorf("issuer %q has no key set and there is no client to fetch one", c.Issuer)
@@ -50,7 +54,7 @@ func newKeySource(c Provider, fetch Fetcher) (*keySource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key set of %q: %w", c.Issuer, err)
 	}
-	k.fixed = keys
+	k.fixed.Store(&keys)
 	return k, nil
 }
 
@@ -58,7 +62,11 @@ func newKeySource(c Provider, fetch Fetcher) (*keySource, error) {
 // with the id, or all of a small set when the token names none.
 func (k *keySource) find(ctx context.Context, kid string, now time.Time) ([]jose.JSONWebKey, error) {
 	if k.fetched == nil {
-		return candidates(k.fixed, kid), nil
+		keys := k.fixed.Load()
+		if keys == nil {
+			return nil, refuse(CodeKeysUnavailable, "the keys of issuer %q cannot be read; try again later", k.issuer)
+		}
+		return candidates(*keys, kid), nil
 	}
 	keys, ok, err := k.fetched.Get(ctx, k.issuer, func() time.Time { return now }, func(keys []jose.JSONWebKey) bool { return len(candidates(keys, kid)) > 0 })
 	if !ok {
@@ -166,4 +174,26 @@ func algorithms(key jose.JSONWebKey) []jose.SignatureAlgorithm {
 		return of
 	}
 	return slices.DeleteFunc(of, func(a jose.SignatureAlgorithm) bool { return string(a) != key.Algorithm })
+}
+
+// Rekey puts another key set of an issuer in force, which was given with the configuration.
+func (a *Authenticator) Rekey(issuer string, jwks []byte) error {
+	p := a.providers[issuer]
+	if p == nil {
+		return fmt.Errorf("issuer %q is not configured", issuer)
+	}
+	keys, err := parseKeys(jwks)
+	if err != nil {
+		a.Unkey(issuer)
+		return fmt.Errorf("key set of %q: %w", issuer, err)
+	}
+	p.keys.fixed.Store(&keys)
+	return nil
+}
+
+// Unkey takes the key set of an issuer away: none of its tokens is believed until [Authenticator.Rekey].
+func (a *Authenticator) Unkey(issuer string) {
+	if p := a.providers[issuer]; p != nil {
+		p.keys.fixed.Store(nil)
+	}
 }

@@ -28,6 +28,9 @@ func newProvider(c Provider, fetch Fetcher, several bool) (*provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Fetch != nil {
+		fetch = c.Fetch
+	}
 	keys, err := newKeySource(c, fetch)
 	if err != nil {
 		return nil, err
@@ -38,6 +41,10 @@ func newProvider(c Provider, fetch Fetcher, several bool) (*provider, error) {
 // session maps claims to a caller. The claims are not verified yet, and
 // nothing of the result leaves before they are.
 func (p *provider) session(claims powerbox.Value) (session, error) {
+	if p.Programs {
+		s := session{client: p.clientID(claims)}
+		return s, s.confirm(claims)
+	}
 	principal, err := p.principal.expand(claims)
 	if err != nil {
 		return session{}, err
@@ -75,7 +82,7 @@ func (p *provider) clientID(claims powerbox.Value) string {
 	switch {
 	case id == "":
 		return ""
-	case p.several:
+	case p.several || strings.Contains(id, "#"): // else the client could be one of another issuer
 		return "client:" + p.Issuer + "#" + id
 	}
 	return "client:" + id

@@ -35,7 +35,7 @@ func (a *Authenticator) Person(r *http.Request, audience string, now time.Time) 
 	if err != nil {
 		return Caller{}, err
 	}
-	return a.noAgents(r, s)
+	return a.noAgents(r, s, now)
 }
 
 // Operator returns the person whose session of powerbox login a request came with. What
@@ -59,7 +59,7 @@ func (a *Authenticator) Operator(r *http.Request, now time.Time) (Caller, error)
 	case p.Issuer != a.people.OperatorsIssuer || !u.names(client) || u.anyAudience(func(aud string) bool { return aud != client }):
 		return Caller{}, refuse(CodePerson, "the token is not one of powerbox login, for the client of operators.login alone")
 	}
-	s, err := p.unbound(r.Context(), u, now)
+	s, err := a.unbound(r.Context(), p, u, now)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -69,7 +69,7 @@ func (a *Authenticator) Operator(r *http.Request, now time.Time) (Caller, error)
 	if _, told := u.claims.Get("auth_time"); !told {
 		s.caller.Authenticated = time.Time{}
 	}
-	return a.noAgents(r, s)
+	return a.noAgents(r, s, now)
 }
 
 // personsCredential returns the bearer token of a request that a person can have made.
@@ -89,11 +89,12 @@ func (a *Authenticator) personsCredential(r *http.Request) (string, error) {
 
 // noAgents returns the person of a session, unless the session or the connection is an
 // agent's.
-func (a *Authenticator) noAgents(r *http.Request, s session) (Caller, error) {
-	held := []Holder{{ID: s.client}}
-	if leaf := clientCertificate(r.TLS); leaf != nil {
-		held = append(held, certificateHolders(leaf)...)
+func (a *Authenticator) noAgents(r *http.Request, s session, now time.Time) (Caller, error) {
+	held, err := a.certificates(r, now)
+	if err != nil {
+		return Caller{}, err
 	}
+	held = append(held, s.holders()...)
 	if name, err := a.agent(held); err != nil || name != "" {
 		return Caller{}, refuse(CodePerson, "the session, or the connection's certificate, is an agent's")
 	}
@@ -110,11 +111,11 @@ func (a *Authenticator) IDToken(ctx context.Context, raw, client string, now tim
 	if !u.names(client) {
 		return Caller{}, refuse(CodePerson, "the ID token is for another client")
 	}
-	s, err := p.unbound(ctx, u, now)
+	s, err := a.unbound(ctx, p, u, now)
 	if err != nil {
 		return Caller{}, err
 	}
-	if name, err := a.agent([]Holder{{ID: s.client}, {ID: "client:" + client}}); err != nil || name != "" {
+	if name, err := a.agent(append(s.holders(), Holder{ID: "client:" + client})); err != nil || name != "" {
 		return Caller{}, refuse(CodePerson, "the ID token is of a client that is an agent's")
 	}
 	return s.caller, nil
@@ -129,6 +130,9 @@ func (a *Authenticator) personsToken(raw string) (unverified, *provider, error) 
 	if p == nil {
 		return u, nil, refuse(CodeUnknownIssuer, "the token's issuer is not configured")
 	}
+	if _, isSVID := a.workload(u); isSVID || p.Programs {
+		return u, nil, refuse(CodePerson, "the token is of a program, and of no person")
+	}
 	return u, p, nil
 }
 
@@ -142,7 +146,7 @@ func (a *Authenticator) personal(ctx context.Context, raw, audience string, now 
 	if !own && !u.names(shared...) || a.people.Agents != "" && u.anyAudience(func(aud string) bool { return strings.HasPrefix(aud, a.people.Agents) }) {
 		return session{}, refuse(CodePerson, "the token is not for people; get one whose audience is %s alone", a.people.Audience)
 	}
-	s, err := p.unbound(ctx, u, now)
+	s, err := a.unbound(ctx, p, u, now)
 	if err != nil {
 		return session{}, err
 	}
@@ -153,8 +157,8 @@ func (a *Authenticator) personal(ctx context.Context, raw, audience string, now 
 }
 
 // unbound believes a token that is bound to nothing.
-func (p *provider) unbound(ctx context.Context, u unverified, now time.Time) (session, error) {
-	s, err := p.verify(ctx, u, now)
+func (a *Authenticator) unbound(ctx context.Context, p *provider, u unverified, now time.Time) (session, error) {
+	s, err := a.believe(ctx, p, u, now)
 	if err == nil && (s.keyBound != "" || s.certificate != "") {
 		return session{}, refuse(CodePerson, "the token is bound to a key or a certificate, as agents have; a person's is not")
 	}

@@ -34,9 +34,11 @@ type unverified struct {
 // session is a token that was believed.
 type session struct {
 	caller      Caller
-	client      string // holder id of the client, or empty
-	keyBound    string // cnf.jkt: the thumbprint of the only key that may use it
-	certificate string // cnf.x5t#S256: the only certificate that may use it
+	client      string   // holder id of the client, or empty
+	workload    string   // SPIFFE id of a JWT-SVID, or empty
+	rules       []Holder // of the rules that its claims fulfil
+	keyBound    string   // cnf.jkt: the thumbprint of the only key that may use it
+	certificate string   // cnf.x5t#S256: the only certificate that may use it
 }
 
 // readToken takes a compact JWT apart. It is false for a text that is no JWT at all,
@@ -95,13 +97,13 @@ func (u unverified) anyAudience(is func(string) bool) bool {
 // verify believes the token or says why not. The order is cheap checks first;
 // the key decides the algorithm.
 func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (session, error) {
-	if err := checkHeader(u.header); err != nil {
+	if err := checkHeader(u.header, tokenTypes); err != nil {
 		return session{}, err
 	}
 	if _, ok := u.claims.Get("events"); ok {
 		return session{}, refuse(CodeType, "the token tells of events (RFC 8417), such as a logout; want an access or ID token")
 	}
-	expires, err := checkTimes(u.claims, now)
+	expires, err := checkTimes(u.claims, p.MaximumLifetime, true, now)
 	if err != nil {
 		return session{}, err
 	}
@@ -120,10 +122,21 @@ func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (ses
 	return s, nil
 }
 
-func checkHeader(header powerbox.Value) error {
+// holders are those that the token proves, the most specific first.
+func (s session) holders() []Holder {
+	held := slices.Clone(s.rules)
+	for _, id := range []string{s.workload, s.client} {
+		if id != "" {
+			held = append(held, Holder{ID: id})
+		}
+	}
+	return held
+}
+
+func checkHeader(header powerbox.Value, types []string) error {
 	typ, present := header.Get("typ")
 	name, isText := typ.Text()
-	if present && !isText || !slices.Contains(tokenTypes, strings.ToLower(name)) {
+	if present && !isText || !slices.Contains(types, strings.ToLower(name)) {
 		return refuse(CodeType, "the token's typ is not that of an access or ID token; want at+jwt, JWT or none")
 	}
 	for _, member := range []string{"crit", "b64", "zip"} {
@@ -137,14 +150,20 @@ func checkHeader(header powerbox.Value) error {
 	return nil
 }
 
-func checkTimes(claims powerbox.Value, now time.Time) (expires time.Time, err error) {
+// checkTimes wants a token that is valid now, and for no longer than longest; zero is any
+// time. A token without iat, where it may lack that, counts as made now.
+func checkTimes(claims powerbox.Value, longest time.Duration, dated bool, now time.Time) (expires time.Time, err error) {
 	expires, err = timeClaim(claims, "exp", true)
 	if err != nil {
 		return time.Time{}, err
 	}
-	issued, err := timeClaim(claims, "iat", true)
+	issued, err := timeClaim(claims, "iat", dated)
 	if err != nil {
 		return time.Time{}, err
+	}
+	made := issued
+	if made.IsZero() || made.After(now) {
+		made = now
 	}
 	begins, err := timeClaim(claims, "nbf", false)
 	if err != nil {
@@ -153,6 +172,8 @@ func checkTimes(claims powerbox.Value, now time.Time) (expires time.Time, err er
 	switch {
 	case !now.Before(expires):
 		return time.Time{}, refuse(CodeExpired, "the token expired at %s", expires.Format(time.RFC3339))
+	case longest > 0 && expires.Sub(made) > longest:
+		return time.Time{}, refuse(CodeLifetime, "the token is valid for %s; want at most %s", expires.Sub(made).Round(time.Second), longest)
 	case issued.After(now.Add(clockSkew)):
 		return time.Time{}, refuse(CodeNotYetValid, "the token was issued in the future, at %s; clocks may differ by %s", issued.Format(time.RFC3339), clockSkew)
 	case begins.After(now.Add(clockSkew)):

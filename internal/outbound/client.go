@@ -235,6 +235,9 @@ func (c *Client) get(ctx context.Context, u *url.URL, accept, tag string) ([]byt
 		return nil, nil, 0, err
 	}
 	request.Header.Set("Accept", accept)
+	if c.policy.Bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+c.policy.Bearer)
+	}
 	check := checkStatus
 	if tag != "" {
 		request.Header.Set("If-None-Match", tag)

@@ -40,6 +40,9 @@ type Policy struct {
 	// TLS has the authorities to believe and the certificate to show. Optional, default the system's
 	// authorities and no certificate. With it nothing goes out in the clear.
 	TLS *tls.Config
+	// Bearer is shown with every Get. Optional. The caller sees to it that the address is the
+	// one that it is for; redirects are not followed.
+	Bearer string
 }
 
 // PrivateNetworks returns the networks that organisations number themselves:

@@ -26,6 +26,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/spiffe"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
@@ -84,6 +85,8 @@ type face struct {
 	sources []*serve.Source
 	callers *identity.Authenticator
 	began   time.Time // since when callers remembers proofs
+	// workloads are the trust domains of SPIFFE; nil until callers can be told.
+	workloads *app.TrustDomains
 }
 
 // statusEvery is how often a gateway asks how much is enforced.
@@ -144,6 +147,9 @@ func (g *remoteGateway) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
 	defer cancel()
 	err := g.telemetry.Close(ctx)
+	if f := g.face.Load(); f != nil {
+		f.workloads.Close()
+	}
 	if g.book != nil {
 		err = errors.Join(err, g.book.Close())
 	}
@@ -158,7 +164,8 @@ func (g *remoteGateway) open(ctx context.Context) error {
 	if g.telemetry, err = serve.NewTelemetry(ctx, g.options.Metrics, g.options.Traces); err != nil {
 		return err
 	}
-	if g.tls, err = serve.NewTLS("--tls-certificate", g.options.TLS); err != nil {
+	domains := func() *spiffe.Domains { return g.face.Load().workloads.Domains }
+	if g.tls, err = serve.NewTLS("--tls-certificate", g.options.TLS, domains); err != nil {
 		return err
 	}
 	if g.keys, err = OpenKeys(g.options.State, g.options.Passphrase); err != nil {
@@ -232,9 +239,15 @@ func (g *remoteGateway) renew(ctx context.Context, s link.Status) {
 	if s.Digest == g.face.Load().setup.Digest {
 		return
 	}
+	before := g.face.Load()
 	f, err := g.load(ctx)
 	if err == nil {
 		err = g.front(f)
+	}
+	if err == nil {
+		before.workloads.Close()
+	} else if f != nil && f.workloads != nil {
+		f.workloads.Close()
 	}
 	if err != nil {
 		g.log.ErrorContext(ctx, "the server's configuration has changed and cannot be taken over; the one before it stays", slog.Any("error", err))

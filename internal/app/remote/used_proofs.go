@@ -18,7 +18,16 @@ func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 	case g.before != nil:
 		f.began = g.before.Sessions
 	}
-	believed, err := identity.Configured(f.config, identity.Surroundings{Read: f.read, Fetch: g.upstream, Dev: g.options.Dev, Started: f.began})
+	var err error
+	if f.workloads, err = app.FollowDomains(f.config, app.Following{Read: f.read, Now: g.now, Log: g.log}); err != nil {
+		return nil, err
+	}
+	believed, err := identity.Configured(f.config, identity.Surroundings{
+		Read: f.read, Fetch: g.upstream, FetchWith: app.FetchWith, Domains: f.workloads.Believed(), Dev: g.options.Dev, Started: f.began,
+		Missing: func(issuer string, err error) {
+			g.log.Error("a key set cannot be used; no token of its issuer is believed", slog.String("issuer", issuer), slog.Any("error", err))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}

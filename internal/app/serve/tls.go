@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/spiffe"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 )
 
@@ -25,12 +28,16 @@ import (
 const rereadEvery = 2 * time.Second
 
 // Source is something that is read from files again when they change, while it is in
-// use. Files that cannot be read, or do not fit together, change nothing.
+// use. Files that cannot be read, or do not fit together, change nothing, except where
+// there is a Drop.
 type Source struct {
 	Setting string // in the configuration
 	Files   []config.Path
 	Use     func(contents [][]byte) error
-	seen    [sha256.Size]byte // the files' digest when they were last looked at
+	// Drop takes out of use what was read before, where files can no longer be used. Nil:
+	// that stays in use.
+	Drop func()
+	seen [sha256.Size]byte // the files' digest when they were last looked at
 }
 
 // Rereads are the sources of a process.
@@ -89,6 +96,9 @@ func (s *Source) Read(anyway bool) (used bool, err error) {
 	if problems == nil {
 		problems = s.Use(contents)
 	}
+	if problems != nil && s.Drop != nil {
+		s.Drop()
+	}
 	if problems != nil {
 		return false, fmt.Errorf("%s: %w", s.Setting, problems)
 	}
@@ -111,6 +121,8 @@ func Reread(ctx context.Context, sources func() []*Source, asked <-chan os.Signa
 		}
 		for _, s := range sources() {
 			switch used, err := s.Read(anyway); {
+			case err != nil && s.Drop != nil:
+				log.ErrorContext(ctx, "files that were renewed cannot be used; nothing is believed by them until they can", slog.Any("error", err))
 			case err != nil:
 				log.ErrorContext(ctx, "files that were renewed cannot be used; what was read before stays in use", slog.Any("error", err))
 			case used:
@@ -130,17 +142,19 @@ func Reread(ctx context.Context, sources func() []*Source, asked <-chan os.Signa
 // use; connections that are open keep theirs.
 type TLS struct {
 	settings atomic.Pointer[tls.Config]
+	domains  func() *spiffe.Domains
 	Source   *Source // the files that it is read from
 }
 
 // NewTLS returns how TLS is spoken, with the files as they are now, nil
-// where there is no certificate. A client certificate is asked for, and believed
-// only when one of the authorities signed it.
-func NewTLS(setting string, c config.TLS) (*TLS, error) {
+// where there is no certificate. A client certificate is asked for where there are
+// authorities of client_ca or trust domains, and believed only when one of them signed it.
+// Domains, which may be nil, returns those of now, nil for none.
+func NewTLS(setting string, c config.TLS, domains func() *spiffe.Domains) (*TLS, error) {
 	if c.Certificate == "" {
 		return nil, nil
 	}
-	l := &TLS{}
+	l := &TLS{domains: domains}
 	l.Source = &Source{Setting: setting, Files: []config.Path{c.Certificate, c.Key}}
 	if c.ClientCA != "" {
 		l.Source.Files = append(l.Source.Files, c.ClientCA)
@@ -152,10 +166,7 @@ func NewTLS(setting string, c config.TLS) (*TLS, error) {
 		}
 		settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 		if c.ClientCA != "" {
-			settings.ClientAuth = tls.VerifyClientCertIfGiven
-			// A session that is resumed was verified under the authorities of its
-			// beginning, which may be gone.
-			settings.SessionTicketsDisabled = true
+			askForCertificates(settings)
 			if settings.ClientCAs, err = outbound.Authorities(contents[2], string(c.ClientCA)); err != nil {
 				return fmt.Errorf("client_ca: %w", err)
 			}
@@ -177,9 +188,52 @@ func (l *TLS) On(inner net.Listener, protocols ...string) net.Listener {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			own := l.settings.Load().Clone()
 			own.NextProtos = protocols
+			if l.domains == nil {
+				return own, nil
+			}
+			if d := l.domains(); d != nil {
+				believe(own, d)
+			}
 			return own, nil
 		},
 	})
+}
+
+func askForCertificates(settings *tls.Config) {
+	settings.ClientAuth = tls.VerifyClientCertIfGiven
+	// A session that is resumed was verified under the authorities of its
+	// beginning, which may be gone.
+	settings.SessionTicketsDisabled = true
+}
+
+// believe also asks for X.509-SVIDs of trust domains. An SVID of one of them counts under its
+// own bundle alone, and any other certificate under client_ca alone.
+func believe(settings *tls.Config, d *spiffe.Domains) {
+	others := settings.ClientCAs
+	askForCertificates(settings)
+	settings.ClientCAs = x509.NewCertPool()
+	if others != nil {
+		settings.ClientCAs = others.Clone()
+	}
+	d.Pool(settings.ClientCAs)
+	settings.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil
+		}
+		leaf := state.PeerCertificates[0]
+		if id, ok := identity.SPIFFEID(leaf); ok && d.Has(id.TrustDomain()) {
+			return d.Verify(state.PeerCertificates, time.Now())
+		}
+		if others == nil {
+			return errors.New("the client certificate is of no configured trust domain, and there is no client_ca")
+		}
+		between := x509.NewCertPool()
+		for _, c := range state.PeerCertificates[1:] {
+			between.AddCert(c)
+		}
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: others, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		return err
+	}
 }
 
 // KeyPair makes a certificate of the contents of two files, certificate chain and key.

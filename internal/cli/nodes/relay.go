@@ -107,7 +107,7 @@ func runRelay(ctx context.Context, p *cli.Program, o relayOptions) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w; stop the program that uses the address, or correct --listen", err)
 	}
-	secured, err := serve.NewTLS("--tls-certificate", o.tls)
+	secured, err := serve.NewTLS("--tls-certificate", o.tls, nil)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

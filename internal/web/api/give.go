@@ -21,6 +21,8 @@ import (
 type Callers interface {
 	// Holders returns the holders that a configured caller has.
 	Holders(caller string) []string
+	// Origin returns the name of a holder, "" for a stranger.
+	Origin(holder string) string
 	// Bounds says why the configured scope of a caller does not hold an attempt, nothing
 	// where no scopes are configured.
 	Bounds(caller, agent string, attempt powerbox.Attempt, now time.Time) []evidence.Reason
@@ -283,8 +285,9 @@ func (a *Admin) receiver(ctx context.Context, r evidence.Record, q Giving, out *
 		holders = a.Callers.Holders(d.Requester)
 	}
 	switch {
+	case out.Holder != "" && audit.IsNamed(d.Requester) && a.Callers != nil && a.Callers.Origin(out.Holder) == d.Requester:
 	case len(holders) == 0:
-		return status{http.StatusConflict, "no caller " + d.Requester + " is configured any more"}
+		return status{http.StatusConflict, "no caller " + d.Requester + " is configured by one holder; name the holder, which a record of its calls has"}
 	case out.Holder != "" && !slices.Contains(holders, out.Holder):
 		return status{http.StatusBadRequest, "holder is not one of the caller's: " + strings.Join(holders, ", ")}
 	case out.Holder == "" && len(holders) == 1:
