@@ -17,7 +17,7 @@ DIST ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help quick check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench screenshots generate dist dist-twice clean
+.PHONY: help quick check vet vet-target lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench screenshots generate dist dist-twice clean
 
 help:
 	@echo "make quick     the fast tests of every package, and a scenario a binding, in about a minute"
@@ -42,6 +42,10 @@ check: vet lint format prose
 
 vet:
 	@set -e; for dir in $(MODULES); do echo "vet $$dir"; (cd $$dir && go vet ./...); done
+
+# Type-checks every package and test for another system, such as TARGET=windows/arm64.
+vet-target:
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst /, ,$(TARGET))) GOARCH=$(word 2,$(subst /, ,$(TARGET))) go vet ./...
 
 lint:
 	@set -e; for dir in $(MODULES); do echo "lint $$dir"; \

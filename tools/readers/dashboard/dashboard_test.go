@@ -31,7 +31,7 @@ type panel struct {
 
 func panels(t *testing.T) []panel {
 	t.Helper()
-	data, err := os.ReadFile("../../deploy/grafana/powerbox.json")
+	data, err := os.ReadFile("../../../deploy/grafana/powerbox.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func expressions(t *testing.T) []string {
 
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
+	data, err := os.ReadFile("../../../deploy/prometheus/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
