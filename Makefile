@@ -12,10 +12,12 @@ FUZZTIME ?= 30s
 MUTATE ?=
 # Flags of bench/reliability, such as -times 1 -only "kill -9".
 RELIABILITY ?=
+# Flags of tools/dist, such as -targets linux/amd64,darwin/arm64.
+DIST ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
 
-.PHONY: help quick check vet lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench screenshots generate dist clean
+.PHONY: help quick check vet vet-target lint format prose fix test test-deps race cover fuzz mutate differential reliability vectors bench screenshots generate dist dist-twice clean
 
 help:
 	@echo "make quick     the fast tests of every package, and a scenario a binding, in about a minute"
@@ -32,13 +34,18 @@ help:
 	@echo "make bench     the table of docs/assurance/performance.md"
 	@echo "make generate  everything that is generated, docs/assurance/conformance.md among it"
 	@echo "make fix       format, and fix what the linters can"
-	@echo "make dist      static binaries with checksums in dist/"
+	@echo "make dist      everything of a release in dist/: archives, packages, image, bills of materials, checksums (DIST=flags)"
+	@echo "make dist-twice  build a release in two folders and compare the bytes (DIST=\"-targets linux/amd64\")"
 
 check: vet lint format prose
 	go -C tools/house test -count=1 .
 
 vet:
 	@set -e; for dir in $(MODULES); do echo "vet $$dir"; (cd $$dir && go vet ./...); done
+
+# Type-checks every package and test for another system, such as TARGET=windows/arm64.
+vet-target:
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst /, ,$(TARGET))) GOARCH=$(word 2,$(subst /, ,$(TARGET))) go vet ./...
 
 lint:
 	@set -e; for dir in $(MODULES); do echo "lint $$dir"; \
@@ -145,10 +152,11 @@ generate:
 	$(HOUSE) pictures -write
 
 dist:
-	@rm -rf dist && mkdir dist
-	@set -e; for arch in amd64 arm64; do echo "dist linux/$$arch"; \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -ldflags "-s -w" -o dist/powerbox-linux-$$arch ./cmd/powerbox; done
-	@cd dist && sha256sum powerbox-linux-* > SHA256SUMS && cat SHA256SUMS
+	go -C tools/dist run . -root $(CURDIR) -out $(CURDIR)/dist $(DIST)
+
+# Builds the commit in two new folders, each with an empty build cache, and compares every artifact.
+dist-twice:
+	@tools/dist/twice.sh $(DIST)
 
 clean:
 	rm -rf dist

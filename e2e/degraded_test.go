@@ -107,7 +107,7 @@ func TestEXT27_DegradedReadsGoOn(t *testing.T) {
 	if code == 0 || !strings.Contains(said, "3 calls went on without a record") || !strings.Contains(said, "reads go on without") {
 		t.Errorf("doctor: exit %d\n%s", code, said)
 	}
-	counted(t, address, "powerbox_evidence_unrecorded", "3")
+	counted(t, address, "powerbox_evidence_unrecorded_total", "3")
 	w.full(unix.RLIM_INFINITY)
 	if got := w.gapsOf("documents"); len(got) != 1 || got[0] != 3 {
 		t.Errorf("EXT-27 the gap is recorded as %v", got)

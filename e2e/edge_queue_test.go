@@ -136,7 +136,7 @@ func TestATK81_CallsThatWouldWaitAreTurnedAway(t *testing.T) {
 		if after["ALLOW"]-before["ALLOW"] != places+1 || after["DENY"]-before["DENY"] != 1 {
 			t.Errorf("ATK-81 on record are %v, and were %v", after, before)
 		}
-		counted(t, metrics, "powerbox_calls_shed", fmt.Sprint(calls-places+2))
+		counted(t, metrics, "powerbox_calls_shed_total", fmt.Sprint(calls-places+2))
 	})
 }
 

@@ -245,7 +245,7 @@ func TestTraces(t *testing.T) {
 		t.Fatalf("no span of the call\n%s", w.log)
 	}
 	at := attributes(s)
-	if fmt.Sprintf("%x", s.TraceId) != parentTrace || fmt.Sprintf("%x", s.ParentSpanId) != parentSpan || s.Name != "powerbox SendMessage" ||
+	if fmt.Sprintf("%x", s.TraceId) != parentTrace || fmt.Sprintf("%x", s.ParentSpanId) != parentSpan || s.Name != "invoke_agent documents" || at["gen_ai.operation.name"] != "invoke_agent" ||
 		at["powerbox.decision"] != "allow" || at["powerbox.agent"] != "documents" || at["powerbox.binding"] != "JSONRPC" || at["powerbox.basis"] != "capability" {
 		t.Errorf("%s", s)
 	}
@@ -254,7 +254,7 @@ func TestTraces(t *testing.T) {
 	}
 	// What named no trace begins one, which its record names.
 	s = byID[denied.Header.Get("Powerbox-Decision")]
-	if s == nil || attributes(s)["powerbox.reasons"] != "capability_required " || w.decided(denied).Powerbox.TraceID != fmt.Sprintf("%x", s.TraceId) {
+	if s == nil || attributes(s)["powerbox.reasons"] != "capability_required " || len(s.Events) != 1 || s.Events[0].Name != "powerbox.denial" || w.decided(denied).Powerbox.TraceID != fmt.Sprintf("%x", s.TraceId) {
 		t.Errorf("the denied call: %s", s)
 	}
 }

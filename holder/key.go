@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -24,7 +25,7 @@ func LoadKey(path string) (*token.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holder: key: %w", err)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&^0o600 != 0 {
+	if mode := info.Mode(); !mode.IsRegular() || filemode.Others(mode) != 0 || mode.Perm()&0o100 != 0 {
 		return nil, fmt.Errorf("holder: key %s has mode %s; want a file with mode 0600 or less: chmod 600 %s", path, mode, path)
 	}
 	jwk, err := io.ReadAll(io.LimitReader(f, maxKeyFile))

@@ -27,7 +27,7 @@ func TestShellCompletesValues(t *testing.T) {
 		{"mode -c FILE documents require ", ""},
 		{"report -c FILE --agent ", "documents mailer"},
 		{"report -c absent.yaml --agent ", ""},
-		{"evidence export --format ", "bundle jsonl ocsf"},
+		{"evidence export --format ", "bundle jsonl ocsf cef"},
 		{"evidence list --decision ", "ALLOW DENY ABSTAIN"},
 		{"usage -c FILE ", "documents mailer"},
 	} {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/argon2"
 
 	"github.com/powerbox-project/powerbox/internal/filelock"
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -195,7 +196,7 @@ func (s *Store) read() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agentauth: store: %w", err)
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&^0o600 != 0 {
+	if mode := info.Mode(); !mode.IsRegular() || filemode.Others(mode) != 0 || mode.Perm()&0o100 != 0 {
 		return nil, fmt.Errorf("agentauth: store %s has mode %s; want a file with mode 0600 or less: chmod 600 %s", s.path, mode, s.path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxStore))

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/powerbox-project/powerbox/internal/filelock"
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
@@ -76,7 +76,7 @@ func (p *Program) LoadSession(server string) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if filemode.Others(info.Mode()) != 0 {
 		return Session{}, fmt.Errorf("%s has mode %04o, so that others can read your session; want 0600: run chmod 600 %s", file, info.Mode().Perm(), file)
 	}
 	data, err := os.ReadFile(file)

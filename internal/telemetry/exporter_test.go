@@ -83,11 +83,11 @@ func TestSpansOverGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, id := of.Begin(t.Context(), http.Header{}, "documents", "GRPC")
-	of.End(ctx, telemetry.Seen{Method: "SendMessage", Decision: "allow"})
+	of.End(ctx, telemetry.Seen{Agent: "documents", Method: "SendMessage", Decision: "allow"})
 	if err := of.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if name := <-got.names; name != "powerbox SendMessage" || strings.Trim(id, "0") == "" {
+	if name := <-got.names; name != "invoke_agent documents" || strings.Trim(id, "0") == "" {
 		t.Errorf("span %q of trace %q", name, id)
 	}
 }

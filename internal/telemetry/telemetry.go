@@ -19,7 +19,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,7 +56,7 @@ type Telemetry struct {
 	calls, denials, streamsCut, signals metric.Int64Counter
 	streams                             metric.Int64UpDownCounter
 	decide, record, upstream            metric.Float64Histogram
-	commit                              metric.Float64Histogram
+	commit, operation                   metric.Float64Histogram
 	batch                               metric.Int64Histogram
 }
 
@@ -90,6 +89,9 @@ func New(b Build) (*Telemetry, error) {
 	t.commit = m.times("powerbox.commit.duration", "Time of one durable commit of the store, which many records may share.")
 	t.batch, err = m.Int64Histogram("powerbox.commit.changes", metric.WithDescription("Changes that shared one commit of the store."),
 		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256))
+	m.note(err)
+	t.operation, err = m.Float64Histogram(operationDuration, metric.WithDescription("Time from the receipt of an MCP request or notification until its answer was sent."),
+		metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300))
 	m.note(err)
 	m.info(b)
 	return t, m.err
@@ -135,29 +137,40 @@ func (t *Telemetry) Watch(s State) error {
 		return nil
 	}
 	m := instruments{Meter: t.provider.Meter("powerbox")}
-	for _, g := range []struct {
-		name, meaning string
-		read          func() int64
-	}{
-		{"powerbox.evidence.unrecorded", "Calls that went on without a record since the start, by the operator's choice.", s.Unrecorded},
-		{"powerbox.calls.shed", "Calls since the start that were turned away with 503 because they would have waited too long. They are not on record.", s.Shed},
-		{"powerbox.clock.jumps", "Jumps of this machine's clock by more than two seconds since the start.", steady.Jumps},
-		{"powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence},
-		{"powerbox.webhook.waiting", "Messages to webhooks that are tried.", s.Waiting},
-		{"powerbox.webhook.undelivered", "Messages to webhooks that were given up.", s.Undelivered},
-		{"powerbox.evidence.records", "Records in the log of evidence.", s.Records},
-	} {
-		if g.read == nil {
-			continue
-		}
-		_, err := m.Int64ObservableGauge(g.name, metric.WithDescription(g.meaning),
-			metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-				o.Observe(g.read())
-				return nil
-			}))
-		m.note(err)
-	}
+	m.readCount("powerbox.evidence.unrecorded", "Calls that continued without a record since the start, by the operator's choice.", s.Unrecorded)
+	m.readCount("powerbox.calls.shed", "Calls since the start that were turned away with 503 because they would have waited too long. They are not on record.", s.Shed)
+	m.readCount("powerbox.clock.jumps", "Jumps of this machine's clock by more than two seconds since the start.", steady.Jumps)
+	m.readGauge("powerbox.revocation.sequence", "Number of the last revocation, freeze or thaw that is in force.", s.RevocationSequence)
+	m.readGauge("powerbox.webhook.waiting", "Messages to webhooks that are tried.", s.Waiting)
+	m.readGauge("powerbox.webhook.undelivered", "Messages to webhooks that were given up.", s.Undelivered)
+	m.readGauge("powerbox.evidence.records", "Records in the log of evidence.", s.Records)
 	return m.err
+}
+
+// observed has an instrument read a state whenever the metrics are asked for.
+func observed(read func() int64) metric.Int64Callback {
+	return func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(read())
+		return nil
+	}
+}
+
+// readCount tells a state that only grows; nothing where read is nil.
+func (m *instruments) readCount(name, meaning string, read func() int64) {
+	if read == nil {
+		return
+	}
+	_, err := m.Int64ObservableCounter(name, metric.WithDescription(meaning), metric.WithInt64Callback(observed(read)))
+	m.note(err)
+}
+
+// readGauge tells a state that grows and shrinks; nothing where read is nil.
+func (m *instruments) readGauge(name, meaning string, read func() int64) {
+	if read == nil {
+		return
+	}
+	_, err := m.Int64ObservableGauge(name, metric.WithDescription(meaning), metric.WithInt64Callback(observed(read)))
+	m.note(err)
 }
 
 // Handler answers with the metrics, as text that Prometheus reads.
@@ -184,6 +197,8 @@ type Seen = struct {
 	Reasons                                       []string
 	DecisionID                                    string
 	Signal                                        bool
+	Tool                                          string
+	Took                                          time.Duration
 }
 
 // End counts a call that is over, and ends its span.
@@ -196,6 +211,9 @@ func (t *Telemetry) End(ctx context.Context, s Seen) {
 		attribute.String("decision", s.Decision), attribute.String("basis", s.Basis), mode))
 	for _, code := range s.Reasons {
 		t.denials.Add(ctx, 1, metric.WithAttributes(agent, attribute.String("reason", code), mode))
+	}
+	if s.Binding == mcpBinding {
+		t.operation.Record(ctx, s.Took.Seconds(), metric.WithAttributes(mcpAttributes(s)...))
 	}
 	if s.Signal {
 		t.signals.Add(ctx, 1, metric.WithAttributes(agent))
@@ -238,6 +256,3 @@ func (t *Telemetry) Committed(changes int, took time.Duration) {
 	t.commit.Record(context.Background(), took.Seconds())
 	t.batch.Record(context.Background(), int64(changes))
 }
-
-// spanName is what a span of a call is called.
-func spanName(s Seen) string { return strings.TrimSpace("powerbox " + s.Method) }

@@ -77,6 +77,8 @@ func (t *tracing) end(ctx context.Context, s Seen) {
 		attribute.String("powerbox.method", s.Method), attribute.String("powerbox.decision", s.Decision), attribute.String("powerbox.basis", s.Basis),
 		attribute.String("powerbox.mode", s.Mode), attribute.String("powerbox.decision_id", s.DecisionID), attribute.StringSlice("powerbox.reasons", s.Reasons),
 	)
+	span.SetAttributes(conventional(s)...)
+	denials(span, s)
 	if s.Decision == "error" {
 		span.SetStatus(codes.Error, "")
 	}

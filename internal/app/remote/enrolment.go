@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
@@ -71,7 +72,7 @@ func OpenKeys(state, passphraseFile string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if filemode.Others(info.Mode()) != 0 {
 		return nil, fmt.Errorf("%s can be read by others (mode %o); run chmod 700 %s", state, info.Mode().Perm(), state)
 	}
 	ring, err := keyring.Open(filepath.Join(state, "keys"), rand.Reader, passphrase)

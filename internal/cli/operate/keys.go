@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -122,7 +123,7 @@ func (k *KeyStatus) describe(now time.Time) {
 		return
 	}
 	k.Mode, k.Days = fmt.Sprintf("%04o", info.Mode().Perm()), int(now.Sub(info.ModTime()).Hours()/24)
-	if info.Mode().Perm()&0o077 != 0 {
+	if filemode.Others(info.Mode()) != 0 {
 		k.Problem = fmt.Sprintf("others can read it; run chmod 600 %s, and replace the key if it was seen", k.File)
 		return
 	}

@@ -13,17 +13,18 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/version"
 )
 
 // exportFormats are the forms of an export, by their names.
-var exportFormats = []string{"bundle", "jsonl", "ocsf"}
+var exportFormats = []string{"bundle", "jsonl", "ocsf", "cef"}
 
 func newEvidenceExport(p *cli.Program) *cobra.Command {
 	var out, format, from string
 	var bodies bool
 	var period int64
 	cmd := &cobra.Command{
-		Use:   "export [--format bundle|jsonl|ocsf] [--bodies] [--out FILE]",
+		Use:   "export [--format bundle|jsonl|ocsf|cef] [--bodies] [--out FILE]",
 		Short: "Export evidence as a verifiable bundle, or as lines for a SIEM",
 		Example: "  powerbox evidence export --out bundle.jsonl\n" +
 			"  powerbox evidence export --format ocsf --out events.jsonl",
@@ -32,14 +33,15 @@ func newEvidenceExport(p *cli.Program) *cobra.Command {
 			"  bundle  records, leaves of the log and signed checkpoint, for powerbox evidence verify and verify.mjs\n" +
 			"  jsonl   only the records, one per line, byte for byte as they were hashed\n" +
 			"  ocsf    one OCSF event per line (API Activity), for a SIEM; the record is in raw_data\n" +
+			"  cef     one line of the Common Event Format per record, for a SIEM\n" +
 			"\n" +
-			"Lines of jsonl and ocsf prove nothing without the bundle: keep it too.",
+			"Lines of jsonl, ocsf and cef prove nothing without the bundle: keep it too.",
 		Args: cobra.NoArgs,
 	}
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write; default: standard output")
-	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl or ocsf")
-	cli.Values(cmd, "format", "bundle", "jsonl", "ocsf")
+	cmd.Flags().StringVar(&format, "format", "bundle", "bundle, jsonl, ocsf or cef")
+	cli.Values(cmd, "format", "bundle", "jsonl", "ocsf", "cef")
 	cmd.Flags().StringVar(&from, "from", "", "a bundle in a `file` instead of the server's evidence; it is not verified")
 	cmd.Flags().BoolVar(&bodies, "bodies", false, "include stored bodies (agents[].bodies), each after its record; only for a bundle")
 	cmd.Flags().Int64Var(&period, "period", 0, "closed period with this `number` (powerbox evidence close) instead of the whole store")
@@ -105,6 +107,8 @@ func exporter(format string) (func(io.Writer, io.Reader) error, error) {
 		}, nil
 	case "ocsf":
 		return func(w io.Writer, in io.Reader) error { return eachRecord(w, in, ocsf) }, nil
+	case "cef":
+		return func(w io.Writer, in io.Reader) error { return eachRecord(w, in, cef) }, nil
 	}
 	return nil, fmt.Errorf("--format is %q; want one of %v", format, exportFormats)
 }
@@ -134,4 +138,13 @@ func ocsf(line []byte) ([]byte, error) {
 		return nil, cli.Invalid(err)
 	}
 	return audit.MarshalLine(audit.OCSFEvent(sealed))
+}
+
+// cef is one record as a line of the Common Event Format.
+func cef(line []byte) ([]byte, error) {
+	sealed, err := evidence.ParseSealed(line)
+	if err != nil {
+		return nil, cli.Invalid(err)
+	}
+	return []byte(audit.CEFEvent(sealed, version.Read().Version)), nil
 }

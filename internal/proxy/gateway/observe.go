@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Seen is one call that is over, as telemetry sees it. Except for the id, every
@@ -16,6 +17,9 @@ type Seen = struct {
 	Reasons                                       []string // codes
 	DecisionID                                    string
 	Signal                                        bool // a burst of denials begins with it
+	// Tool is the tool of MCP that was called, "" for one that the configuration does not name.
+	Tool string
+	Took time.Duration // until the answer was sent
 }
 
 // The codes of what we ourselves could not do.
@@ -60,7 +64,12 @@ func (unobserved) End(context.Context, Seen) {}
 func (g *Gateway) observed(w http.ResponseWriter, x *received) {
 	ctx, trace := g.config.Observer.Begin(x.request.Context(), x.request.Header, x.ID, x.binding.String())
 	x.request, x.trace = x.request.WithContext(ctx), trace
-	defer func() { g.config.Observer.End(ctx, x.seen()) }()
+	begin := g.config.Now()
+	defer func() {
+		seen := x.seen()
+		seen.Took = g.config.Now().Sub(begin)
+		g.config.Observer.End(ctx, seen)
+	}()
 	g.handle(w, x)
 }
 
@@ -74,6 +83,7 @@ func (r *received) seen() Seen {
 	extension := false
 	if x := r.notes.decoded; x != nil {
 		s.Method, s.Mode, extension = x.by().method(x), string(x.mode), x.call.Method.IsExtension()
+		s.Tool = x.configuredTool()
 	}
 	if len(v.Reasons) > 0 {
 		for _, r := range v.Reasons {
@@ -96,6 +106,18 @@ func (r *received) seen() Seen {
 		s.Decision = "unreadable"
 	}
 	return s
+}
+
+// configuredTool is the tool that a message of MCP calls, if the configuration names it. Any
+// other name is a caller's word, which telemetry does not repeat.
+func (x *decoded) configuredTool() string {
+	if x.binding != a2a.MCP || !x.mcp.IsTool() {
+		return ""
+	}
+	if _, ok := x.Skills[x.mcp.Tool]; !ok {
+		return ""
+	}
+	return x.mcp.Tool
 }
 
 // timed measures how long the agent behind takes to begin its answer.

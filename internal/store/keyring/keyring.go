@@ -25,6 +25,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -53,6 +54,9 @@ type Ring struct {
 // its files are encrypted with age, those that stand in the clear when they are next
 // read; the operator's token stays as it is.
 func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
+	if err := filemode.Keeps("a process that keeps the keys of a server, gateway or witness"); err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -60,7 +64,7 @@ func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	if info.Mode().Perm()&0o022 != 0 {
+	if filemode.Others(info.Mode())&0o022 != 0 {
 		return nil, fmt.Errorf("keys: %s can be written by others (mode %o); run chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
 	r := &Ring{dir: dir, random: random}
@@ -113,7 +117,7 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 
 // ownersAlone refuses a key that others can read.
 func ownersAlone(path string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o077 != 0 {
+	if filemode.Others(info.Mode()) != 0 {
 		return fmt.Errorf("keys: %s can be read by others (mode %o); run chmod 600 %s, and replace the key if it was seen", path, info.Mode().Perm(), path)
 	}
 	return nil

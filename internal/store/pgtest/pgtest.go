@@ -10,10 +10,8 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,31 +73,13 @@ func begin() (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{folder: folder}
-	owner, err := credential()
-	if err == nil && owner != nil {
-		err = os.Chown(folder, int(owner.Uid), int(owner.Gid))
-	}
-	if err != nil {
+	if err := giveToOwner(folder); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
 	return c, nil
 }
 
 func (c *Cluster) data() string { return filepath.Join(c.folder, "data") }
-
-// credential is whom the server runs as: PostgreSQL refuses root. nil is the caller.
-func credential() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // the caller is no error
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		return nil, fmt.Errorf("pgtest: PostgreSQL does not run as root, and there is no user postgres to run it: %w", err)
-	}
-	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	gid, errGroup := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(err, errGroup)
-}
 
 // program finds one of PostgreSQL's programs, which Debian has outside PATH.
 func program(name string) (string, error) {
@@ -118,15 +98,10 @@ func (c *Cluster) command(name string, args ...string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner, err := credential()
-	if err != nil {
-		return nil, err
-	}
 	cmd := exec.CommandContext(context.Background(), path, args...) //nolint:gosec // what this package names
 	cmd.Dir = c.folder
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=" + c.folder}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: owner, Setpgid: true}
-	return cmd, nil
+	return cmd, asOwner(cmd)
 }
 
 func (c *Cluster) run(name string, args ...string) error {
@@ -158,7 +133,7 @@ func (c *Cluster) Start(settings ...string) error {
 		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	endWithUs(cmd)
 	ended, started := make(chan struct{}), make(chan error)
 	go func() {
 		// The server is to end with this process, of which it sees one thread.
@@ -268,14 +243,8 @@ func (c *Cluster) Pause() (resume func()) {
 		return func() {}
 	}
 	pids := append([]int{c.server.Process.Pid}, children(c.server.Process.Pid)...)
-	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
-	}
-	return func() {
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGCONT) // it may have ended
-		}
-	}
+	pause(pids)
+	return func() { resumeAll(pids) }
 }
 
 // Stop ends the server, and everybody's connections.
@@ -290,10 +259,7 @@ func (c *Cluster) signal(s syscall.Signal) {
 		return
 	}
 	if s == syscall.SIGKILL {
-		pids := append([]int{server.Process.Pid}, children(server.Process.Pid)...)
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, s) // it may have ended
-		}
+		killAll(append([]int{server.Process.Pid}, children(server.Process.Pid)...))
 	} else {
 		_ = server.Process.Signal(s)
 	}

@@ -1,0 +1,2 @@
+// Package workflows has tests alone: actionlint reads the workflows.
+package workflows
