@@ -15,7 +15,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -126,11 +125,8 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
 	i := &Instance{Config: a.Config, queue: QueueOf(a.Config.Limits, a.Now)}
-	passphrase, err := ReadPassphrase(string(a.Config.Issuer.PassphraseFile))
-	if err != nil {
-		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
-	}
-	if i.Ring, err = keyring.Open(filepath.Join(string(a.Config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
+	var err error
+	if i.Ring, err = OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err
 	}
 	i.Ring.Advice = AdviseReplacing

@@ -82,6 +82,12 @@ func openDoor(t *testing.T, more string) *door { t.Helper(); return openDoorTo(t
 // openDoorTo is openDoor with a server behind that has sessions, or none.
 func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	t.Helper()
+	return openDoorAs(t, more, stateless, func(_, text string) string { return text })
+}
+
+// openDoorAs is openDoorTo with a configuration that was changed. dir is the folder of it.
+func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text string) string) *door {
+	t.Helper()
 	d := &door{t: t}
 	behind := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
 	for _, tool := range []string{"read_note", "search_notes", "delete_note"} {
@@ -97,7 +103,7 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	d.url = front.URL
 	dir := t.TempDir()
-	for name, text := range map[string]string{"powerbox.yaml": fmt.Sprintf(doorConfig, d.url, upstream.URL, upstream.URL, more), "notes.cedar": doorPolicy} {
+	for name, text := range map[string]string{"powerbox.yaml": change(dir, fmt.Sprintf(doorConfig, d.url, upstream.URL, upstream.URL, more)), "notes.cedar": doorPolicy} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

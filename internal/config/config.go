@@ -41,6 +41,7 @@ type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Folder of the keys (mode 0600) and the store, relative to the file."`
 	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase that encrypts the keys in directory (age): at least 12 bytes, white space around it is ignored. The next start encrypts plain keys. Absent: keys are plain files of mode 0600."`
+	SignerFile      Path          `key:"signer_file" doc:"File that says where signing keys are kept that are not files: in a program such as one for PKCS#11 or a cloud, or in Vault (docs/how-to/keys.md). Absent: they are files in directory."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
 	TokenDrafts     []string      `key:"token_drafts" doc:"Drafts of attenuating tokens that are accepted: 02, 01. The first one is issued. Default: 02. Chains of other drafts are denied with draft_not_accepted."`
 	TokenStrict     bool          `key:"token_strict" doc:"Issue and accept only constraint types that the token draft defines: no path, url, cidr and glob in tokens. Capabilities with one of these are issued by reference."`

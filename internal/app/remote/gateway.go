@@ -150,6 +150,9 @@ func (g *remoteGateway) close() error {
 	if g.spool != nil {
 		err = errors.Join(err, g.spool.Close())
 	}
+	if g.keys != nil {
+		err = errors.Join(err, g.keys.Ring.Close()) // records are signed until the spool is closed
+	}
 	return err
 }
 
@@ -161,7 +164,7 @@ func (g *remoteGateway) open(ctx context.Context) error {
 	if g.tls, err = serve.NewTLS("--tls-certificate", g.options.TLS); err != nil {
 		return err
 	}
-	if g.keys, err = OpenKeys(g.options.State, g.options.Passphrase); err != nil {
+	if g.keys, err = OpenKeys(g.options.State, g.options.Passphrase, "", g.now); err != nil {
 		return err
 	}
 	if g.enrolled, err = g.keys.enrolled(); err != nil {
