@@ -56,6 +56,7 @@ type Instance struct {
 	Force    force          // the parts that a reload replaces
 	reloads  *reloader
 	Ring     *keyring.Ring
+	now      func() time.Time
 	Store    storage
 	writes   *serve.Dependency    // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
@@ -124,7 +125,7 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	if len(a.Config.Identity.Dev) > 0 && !a.Dev {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
-	i := &Instance{Config: a.Config, queue: QueueOf(a.Config.Limits, a.Now)}
+	i := &Instance{Config: a.Config, now: a.Now, queue: QueueOf(a.Config.Limits, a.Now)}
 	var err error
 	if i.Ring, err = OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err

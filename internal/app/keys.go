@@ -30,7 +30,7 @@ type Replacement struct {
 // remembered are the keys of the server whose ids the store keeps, beside those of
 // agents and of records, which have their own tables. The operator's token is
 // not among them: it opens nothing that was made before.
-var remembered = []string{"approvals.secret", "checkpoint.secret", "feed.secret", "handles.secret", "oauth.secret", "pairwise.secret"}
+var remembered = []string{"approvals.secret", "checkpoint.secret", "credentials.secret", "feed.secret", "handles.secret", "oauth.secret", "pairwise.secret"}
 
 // AdviseReplacing says how a key that was lost is replaced.
 func AdviseReplacing(file string) string {
