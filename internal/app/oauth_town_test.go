@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type door struct {
 	url   string
 	calls atomic.Int64 // of tools
 	clock atomic.Int64 // how far ahead the server's clock is, as a duration
+	log   lines
 	dev   *http.Client // the person's browser; it follows no redirect
 }
 
@@ -114,7 +116,7 @@ func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	i, err := app.Assemble(ctx, app.Assembly{
-		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(logOf(t), nil)), Notes: io.Discard,
+		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(io.MultiWriter(logOf(t), &d.log), nil)), Notes: io.Discard,
 	})
 	if err != nil {
 		cancel()
@@ -128,6 +130,25 @@ func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text
 	})
 	d.dev = d.browser("dev")
 	return d
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // logOf writes a log to the test's output.

@@ -17,6 +17,34 @@ type AgentCredential struct {
 	OAuth  CredentialOAuth `key:"oauth" doc:"Access tokens of an OAuth server that the agent believes."`
 }
 
+// CredentialFile is the secret that a remote gateway adds to decided calls: the file that
+// powerbox gateway --credential-file names.
+type CredentialFile struct {
+	Credential AgentCredential `key:"credential" doc:"The secret, as agents[].credential of a server."`
+	Variable   string          `key:"variable" doc:"With --mcp-exec, variable of the environment in which the command gets the secret when it starts."`
+}
+
+// LoadCredential reads such a file, as [LoadAttach] reads its own.
+func LoadCredential(path string, read func(string) ([]byte, error)) (*CredentialFile, error) {
+	c := new(CredentialFile)
+	if err := loadFile(path, read, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// check wants one secret that a gateway can have.
+func (c *CredentialFile) check(d *decoder) {
+	k := checker{Config: new(Config), decoder: d}
+	k.checkCredential("", Agent{Credential: c.Credential})
+	if c.Credential.IsZero() {
+		d.place("credential", "has no secret; want file, env, vault.address or oauth.token_url")
+	}
+	if c.Credential.OAuth.Grant == "refresh_token" && c.Credential.OAuth.TokenURL != "" {
+		d.place("credential.oauth.grant", "is refresh_token, which needs the store of a server; want client_credentials")
+	}
+}
+
 // CredentialVault is a secret in Vault.
 type CredentialVault struct {
 	Address   string `key:"address" format:"origin" doc:"Address of the server, https or on loopback."`
@@ -68,7 +96,7 @@ func (c AgentCredential) Place() (header, scheme, query string) {
 // checkCredential wants one source and one place.
 func (k checker) checkCredential(at string, a Agent) {
 	c := a.Credential
-	at += ".credential"
+	at = strings.TrimPrefix(at+".credential", ".")
 	set := c.sources()
 	if len(set) == 0 {
 		if c.Header+c.Query+c.Scheme != "" {

@@ -54,7 +54,7 @@ const (
 // Placed is a secret with its place in a request.
 type Placed struct {
 	Source Source
-	Header string // canonical name, "" where the secret is in the query
+	Header string // canonical name, "" where the secret is in the query, or the agent has it
 	Scheme string // before the secret in the header, such as Bearer; "" for none
 	Query  string // name of the parameter, "" where the secret is in a header
 }
@@ -181,6 +181,9 @@ func (w *way) put(r *http.Request, secret string) {
 		u.RawQuery = strings.Join(append(kept, url.QueryEscape(w.Query)+"="+url.QueryEscape(secret)), "&")
 		r.URL = &u
 		return
+	}
+	if w.Header == "" {
+		return // the agent has it already
 	}
 	for name := range r.Header {
 		if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), w.Header) {

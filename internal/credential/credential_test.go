@@ -307,3 +307,17 @@ func TestVaultAndFileAreReadAgain(t *testing.T) {
 		t.Errorf("a refused secret is not read again: %v", err)
 	}
 }
+
+// TestWrittenSecretIsMasked has a program write its secret in pieces.
+func TestWrittenSecretIsMasked(t *testing.T) {
+	var log bytes.Buffer
+	w := credential.Writer(&log, canary)
+	for _, piece := range []string{"key: " + canary[:5], canary[5:9], canary[9:] + "\n", canary + "."} {
+		if n, err := io.WriteString(w, piece); n != len(piece) || err != nil {
+			t.Fatalf("%d %v", n, err)
+		}
+	}
+	if stars := strings.Repeat("*", len(canary)); log.String() != "key: "+stars+"\n"+stars+"." {
+		t.Errorf("%q", log.String())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // forms are the ways in which an agent may write a secret: as it is, in JSON, in a URL and
@@ -134,4 +135,28 @@ func (h *hiding) Read(p []byte) (int, error) {
 	n := copy(p, h.buf[:h.ready])
 	h.buf, h.ready = append(h.buf[:0], h.buf[n:]...), h.ready-n
 	return n, nil
+}
+
+// Writer masks a secret in what is written, such as the errors of a program that has it.
+func Writer(to io.Writer, secret string) io.Writer {
+	return &writing{to: to, forms: formsOf(secret)}
+}
+
+type writing struct {
+	mu    sync.Mutex
+	to    io.Writer
+	forms forms
+	buf   []byte
+}
+
+// Write implements [io.Writer]. What may be the beginning of the secret waits for the rest.
+func (w *writing) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = append(w.buf, p...)
+	w.forms.mask(w.buf)
+	ready := len(w.buf) - w.forms.begun(w.buf)
+	_, err := w.to.Write(w.buf[:ready])
+	w.buf = append(w.buf[:0], w.buf[ready:]...)
+	return len(p), err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -69,6 +70,7 @@ type remoteGateway struct {
 	log       *slog.Logger
 
 	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
+	secret    *credential.Placed   // for the agent behind; nil for none
 	child     *stdio.Server        // of --mcp-exec; nil without
 
 	mu       sync.Mutex // guards the fields below
@@ -92,8 +94,11 @@ const statusEvery = 2 * time.Second
 // Run runs until ctx ends.
 func Run(ctx context.Context, p Process, o Options) error {
 	g := &remoteGateway{options: o, moved: make(chan struct{}, 1), now: p.Now, log: slog.New(slog.NewJSONHandler(p.Stderr, nil))}
+	var err error
+	if g.secret, err = loadCredential(ctx, &o, p.Now); err != nil {
+		return err
+	}
 	if o.MCP.Exec {
-		var err error
 		if g.child, err = o.MCP.Child(p, g.log); err != nil {
 			return err
 		}
@@ -437,6 +442,7 @@ func (g *remoteGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 		}
 		out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = g.child, g.child, g.child, g.child
 	}
+	out.Credential = g.secret
 	if out.GRPC = g.options.Address; out.GRPC == "" {
 		out.GRPC = g.options.GRPC
 	}

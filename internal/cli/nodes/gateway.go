@@ -60,6 +60,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.State, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.Passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
+	cmd.Flags().StringVar(&o.Credential, "credential-file", "", "`file` with the operator's secret for the agent, which is added to decided calls (docs/how-to/credentials.md)")
 	cmd.Flags().StringVar(&o.Listen, "listen", app.GatewayListen, "`address` to listen on, host:port")
 	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent, if it differs from the server's configuration")
 	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` for gRPC, host:port; default: no gRPC")

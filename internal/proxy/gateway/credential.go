@@ -18,8 +18,8 @@ const (
 )
 
 // errUnnamedCredential keeps the credential from hosts that the agent's card names and the
-// operator does not.
-var errUnnamedCredential = errors.New("the agent's card names a host to which its credential is not sent; its operator can list the host in agents[].upstream_hosts")
+// operator does not, and from a way without TLS where the operator named one with it.
+var errUnnamedCredential = errors.New("the agent's card names a host that no operator named, or no TLS, so its credential is not sent there; its operator can list the host in agents[].upstream_hosts")
 
 // refusing is a way that nothing goes.
 type refusing struct{ err error }

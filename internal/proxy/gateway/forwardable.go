@@ -169,7 +169,7 @@ func (x *forwardable) transport() http.RoundTripper {
 	switch {
 	case x.Credential == nil:
 		return way
-	case x.unnamed:
+	case x.unnamed, strings.HasPrefix(x.Upstream, "https://") && x.url.Scheme != "https":
 		return refusing{errUnnamedCredential}
 	}
 	return x.Credential.Way(way, x.person)
