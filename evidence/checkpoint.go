@@ -1,7 +1,7 @@
 package evidence
 
 import (
-	"crypto/ed25519"
+	"crypto"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -126,17 +126,17 @@ func (s logSigner) Sign(message []byte) ([]byte, error) { return s.sign(message)
 
 // NewLogSigner returns the signer of a log's checkpoints, and the verifier key
 // (C2SP signed-note vkey) that its readers pin. The name of both is the origin.
-func NewLogSigner(origin string, private ed25519.PrivateKey) (signer note.Signer, verifierKey string, err error) {
-	if len(private) != ed25519.PrivateKeySize {
-		return nil, "", fmt.Errorf("evidence: Ed25519 private key of %d bytes, %d are needed", len(private), ed25519.PrivateKeySize)
+func NewLogSigner(origin string, private crypto.Signer) (signer note.Signer, verifierKey string, err error) {
+	public, err := ed25519Public(private)
+	if err != nil {
+		return nil, "", err
 	}
-	public, _ := private.Public().(ed25519.PublicKey)
 	verifierKey, errKey := note.NewEd25519VerifierKey(origin, public)
 	verifier, errName := note.NewVerifier(verifierKey)
 	if err := errors.Join(errKey, errName); err != nil {
 		return nil, "", fmt.Errorf("evidence: origin %q cannot name a key; one word without + is needed: %w", origin, err)
 	}
-	sign := func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }
+	sign := func(message []byte) ([]byte, error) { return private.Sign(nil, message, crypto.Hash(0)) }
 	return logSigner{Verifier: verifier, sign: sign}, verifierKey, nil
 }
 

@@ -50,26 +50,45 @@ func (s keySigner) KeyID() string                       { return s.id }
 func (s keySigner) Algorithm() string                   { return s.algorithm }
 func (s keySigner) Sign(message []byte) ([]byte, error) { return s.sign(message) }
 
-// NewEd25519Signer returns a Signer for an Ed25519 key.
-func NewEd25519Signer(private ed25519.PrivateKey) (Signer, error) {
-	if len(private) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf("evidence: Ed25519 private key of %d bytes, %d are needed", len(private), ed25519.PrivateKeySize)
+// NewEd25519Signer returns a Signer for an Ed25519 key: an ed25519.PrivateKey, or one that
+// another process or a device keeps.
+func NewEd25519Signer(private crypto.Signer) (Signer, error) {
+	public, err := ed25519Public(private)
+	if err != nil {
+		return nil, err
 	}
-	public, _ := private.Public().(ed25519.PublicKey)
 	key, err := NewKey(public, "")
-	sign := func(message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil }
+	sign := func(message []byte) ([]byte, error) { return private.Sign(nil, message, crypto.Hash(0)) }
 	return keySigner{id: key.ID, algorithm: Ed25519, sign: sign}, err
 }
 
-// NewES256Signer returns a Signer for a P-256 key. Signatures are deterministic
-// (RFC 6979).
-func NewES256Signer(private *ecdsa.PrivateKey) (Signer, error) {
+// ed25519Public returns the public half of an Ed25519 key.
+func ed25519Public(private crypto.Signer) (ed25519.PublicKey, error) {
+	if own, ok := private.(ed25519.PrivateKey); ok && len(own) != ed25519.PrivateKeySize {
+		return nil, fmt.Errorf("evidence: Ed25519 private key of %d bytes, %d are needed", len(own), ed25519.PrivateKeySize)
+	}
+	if private == nil {
+		return nil, errors.New("evidence: no Ed25519 private key")
+	}
+	public, ok := private.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, fmt.Errorf("evidence: a key of %T; Ed25519 is needed", private.Public())
+	}
+	return public, nil
+}
+
+// NewES256Signer returns a Signer for a P-256 key: an *ecdsa.PrivateKey, whose signatures
+// are deterministic (RFC 6979), or one that another process or a device keeps.
+func NewES256Signer(private crypto.Signer) (Signer, error) {
 	if private == nil {
 		return nil, errors.New("evidence: no ES256 private key")
 	}
-	key, err := NewKey(&private.PublicKey, "")
+	key, err := NewKey(private.Public(), "")
 	if err != nil {
 		return nil, err
+	}
+	if key.Algorithm != ES256 {
+		return nil, fmt.Errorf("evidence: a key for %s; ES256 is needed", key.Algorithm)
 	}
 	sign := func(message []byte) ([]byte, error) {
 		sum := sha256.Sum256(message)

@@ -16,7 +16,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +57,7 @@ type Instance struct {
 	Force    force          // the parts that a reload replaces
 	reloads  *reloader
 	Ring     *keyring.Ring
+	now      func() time.Time
 	Store    storage
 	writes   *serve.Dependency    // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
@@ -128,12 +128,9 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	if len(a.Config.Identity.Dev) > 0 && !a.Dev {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
-	i := &Instance{Config: a.Config, queue: QueueOf(a.Config.Limits, a.Now)}
-	passphrase, err := ReadPassphrase(string(a.Config.Issuer.PassphraseFile))
-	if err != nil {
-		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
-	}
-	if i.Ring, err = keyring.Open(filepath.Join(string(a.Config.Issuer.Directory), "keys"), rand.Reader, passphrase); err != nil {
+	i := &Instance{Config: a.Config, now: a.Now, queue: QueueOf(a.Config.Limits, a.Now)}
+	var err error
+	if i.Ring, err = OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err
 	}
 	i.Ring.Advice = AdviseReplacing

@@ -75,6 +75,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	for _, path := range console.Paths() {
 		mux.Handle(path, i.inTime(k.Late, k))
 	}
+	i.connect(k, mux)
 	return i.oauth(a, k, mux)
 }
 

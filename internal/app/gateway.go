@@ -509,6 +509,9 @@ func (i *Instance) behind(c config.Agent, out *gateway.Agent) error {
 	if err := i.ownUpstream(c, out); err != nil {
 		return err
 	}
+	if out.Credential, err = i.credential(c); err != nil {
+		return err
+	}
 	if c.CardPin != "" {
 		data, err := i.readFile(string(c.CardPin))
 		if err != nil {

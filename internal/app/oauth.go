@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/rand"
@@ -18,9 +19,13 @@ import (
 	oauthweb "github.com/powerbox-project/powerbox/internal/web/oauth"
 )
 
-// tokenKey signs access tokens. It is derived from a secret that all nodes have and that
-// no gateway has: a gateway must not be able to make a token.
-func (i *Instance) tokenKey() (ed25519.PrivateKey, error) {
+// tokenKey signs access tokens. In a ring of files it is derived from a secret that all
+// nodes have and that no gateway has: a gateway must not be able to make a token.
+func (i *Instance) tokenKey() (crypto.Signer, error) {
+	own, err := i.Ring.Tokens()
+	if own != nil || err != nil {
+		return own, err
+	}
 	secret, err := i.Ring.Secret("pairwise")
 	if err != nil {
 		return nil, err

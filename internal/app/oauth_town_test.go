@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type door struct {
 	url   string
 	calls atomic.Int64 // of tools
 	clock atomic.Int64 // how far ahead the server's clock is, as a duration
+	log   lines
 	dev   *http.Client // the person's browser; it follows no redirect
 	// operator is the shared token of operators.
 	operator string
@@ -84,6 +86,12 @@ func openDoor(t *testing.T, more string) *door { t.Helper(); return openDoorTo(t
 // openDoorTo is openDoor with a server behind that has sessions, or none.
 func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	t.Helper()
+	return openDoorAs(t, more, stateless, func(_, text string) string { return text })
+}
+
+// openDoorAs is openDoorTo with a configuration that was changed. dir is the folder of it.
+func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text string) string) *door {
+	t.Helper()
 	d := &door{t: t}
 	behind := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
 	for _, tool := range []string{"read_note", "search_notes", "delete_note"} {
@@ -99,7 +107,7 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	d.url = front.URL
 	dir := t.TempDir()
-	for name, text := range map[string]string{"powerbox.yaml": fmt.Sprintf(doorConfig, d.url, upstream.URL, upstream.URL, more), "notes.cedar": doorPolicy} {
+	for name, text := range map[string]string{"powerbox.yaml": change(dir, fmt.Sprintf(doorConfig, d.url, upstream.URL, upstream.URL, more)), "notes.cedar": doorPolicy} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +118,7 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	i, err := app.Assemble(ctx, app.Assembly{
-		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(logOf(t), nil)), Notes: io.Discard,
+		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(io.MultiWriter(logOf(t), &d.log), nil)), Notes: io.Discard,
 	})
 	if err != nil {
 		cancel()
@@ -125,6 +133,25 @@ func openDoorTo(t *testing.T, more string, stateless bool) *door {
 	})
 	d.dev = d.browser("dev")
 	return d
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements [io.Writer].
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // logOf writes a log to the test's output.

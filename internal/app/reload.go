@@ -83,7 +83,7 @@ type prepared struct {
 
 // prepare makes everything that another configuration needs, and changes nothing.
 func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, error) {
-	made := &Instance{Config: next, Ring: r.i.Ring}
+	made := &Instance{Config: next, Ring: r.i.Ring, Store: r.i.Store, now: r.now}
 	agents, issuing, err := made.agents(r.now, before.issuing)
 	if err != nil {
 		return prepared{}, err

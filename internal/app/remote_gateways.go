@@ -96,7 +96,8 @@ func (i *Instance) setupAgent(f *InForce, id string, c *config.Config, out *link
 			continue
 		}
 		c.Agents = []config.Agent{agent}
-		c.Agents[0].GRPC = config.AgentGRPC{} // has an address of its own at every gateway
+		c.Agents[0].Credential = config.AgentCredential{} // a remote gateway names its own
+		c.Agents[0].GRPC = config.AgentGRPC{}             // has an address of its own at every gateway
 		if agent.CardKeys != "" {
 			files = append(files, agent.CardKeys)
 		}

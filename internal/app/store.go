@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
@@ -43,6 +44,7 @@ type storage interface {
 	provider.Store
 	approval.Store
 	registry.Store
+	credential.Consents
 	api.Exporter
 	api.PublicLog
 	api.RecordLog

@@ -53,5 +53,5 @@ func (i *Instance) Close() error {
 	if i.Store != nil {
 		err = errors.Join(err, i.Store.Close())
 	}
-	return err
+	return errors.Join(err, i.Ring.Close()) // the store signs until it is closed
 }

@@ -271,6 +271,7 @@ func (k checker) checkAgents() {
 		}
 		k.checkLocal(at, a)
 		k.checkUpstreamTLS(at, a)
+		k.checkCredential(at, a)
 		k.checkModes(at, a)
 		k.checkEvidence(at, a)
 		k.unique(at+".trust_roots", "issuer", len(a.TrustRoots), func(j int) string { return a.TrustRoots[j].Issuer })

@@ -41,6 +41,7 @@ type Issuer struct {
 	URL             string        `key:"url" default:"http://127.0.0.1:8700" format:"origin" doc:"Public base URL; agents live at URL/agents/ID."`
 	Directory       Path          `key:"directory" default:"powerbox-data" doc:"Folder of the keys (mode 0600) and the store, relative to the file."`
 	PassphraseFile  Path          `key:"passphrase_file" doc:"File with the passphrase that encrypts the keys in directory (age): at least 12 bytes, white space around it is ignored. The next start encrypts plain keys. Absent: keys are plain files of mode 0600."`
+	SignerFile      Path          `key:"signer_file" doc:"File that says where signing keys are kept that are not files: in a program such as one for PKCS#11 or a cloud, or in Vault (docs/how-to/keys.md). Absent: they are files in directory."`
 	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"1h" doc:"Longest lifetime of a capability (SEP-8)."`
 	TokenDrafts     []string      `key:"token_drafts" doc:"Drafts of attenuating tokens that are accepted: 02, 01. The first one is issued. Default: 02. Chains of other drafts are denied with draft_not_accepted."`
 	TokenStrict     bool          `key:"token_strict" doc:"Issue and accept only constraint types that the token draft defines: no path, url, cidr and glob in tokens. Capabilities with one of these are issued by reference."`
@@ -103,42 +104,43 @@ type DevUser struct {
 
 // Agent is one protected agent.
 type Agent struct {
-	ID               string      `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
-	Tenant           string      `key:"tenant" format:"id" doc:"Label of the team or customer that the agent is of. operators.roles can name it."`
-	Upstream         string      `key:"upstream" format:"url" doc:"URL of the protected agent, or endpoint of the MCP server. Required except for protocol: local."`
-	Headers          []string    `key:"headers" doc:"Headers of callers that pass to the agent, in addition to those of the protocols, content negotiation and tracing. An example is X-Api-Key, if the agent reads it. Do not list headers that frameworks trust from a proxy."`
-	UpstreamHosts    []string    `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces, in addition to that of upstream, also on this machine and in private networks. *.example.org is every host below it. Other hosts are called only at public addresses."`
-	Protocol         string      `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"Protocol of the agent. a2a: A2A. mcp: an MCP server over Streamable HTTP, whose tools are its skills (docs/how-to/mcp.md). local: an agent or tools inside a program that asks here before it acts (docs/how-to/guards.md); the gateway forwards nothing to it."`
-	MCP              AgentMCP    `key:"mcp" doc:"Methods of an MCP server that are available in addition to its tools."`
-	GatewayURL       string      `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's remote gateways (powerbox gateway); the agent is then at URL/agents/ID. Default: the server is its gateway."`
-	GRPC             AgentGRPC   `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
-	Connections      string      `key:"upstream_connections" default:"shared" enum:"shared,fresh" doc:"Whether calls of different callers use the same connections to the agent one after the other (shared), or one connection each (fresh). Use fresh for an agent that may read one request as two. gRPC is always shared."`
-	TLS              UpstreamTLS `key:"tls" doc:"TLS to the agent, for every binding. If any of these is set, the gateway calls the agent only over TLS. Files are read again when they change."`
-	Push             AgentPush   `key:"push" doc:"Addresses to which callers may have events posted."`
-	Mode             string      `key:"mode" enum:"observe,scoped,prefer,require" doc:"Mode: how much is enforced (SEP-18). Default: defaults.mode."`
-	Modes            []ModeRule  `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first match counts. powerbox mode takes precedence."`
-	Canary           int         `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the mode holds; the others are observed. The same caller always gets the same mode."`
-	Enforces         string      `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent enforces the signed context (context) or not (none)."`
-	Context          string      `key:"context" default:"signed" enum:"signed,none" doc:"Whether the gateway signs a context for the agent with every call (signed) or sends none. Use none only for an agent that does not verify it and is reached through its gateway alone: it saves a signature a call."`
-	AdmitFreeText    string      `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
-	Authorization    AgentScopes `key:"authorization" doc:"The authorization extension (urn:a2a:ext:authorization:v1) on the agent's card, and its enforcement."`
-	AgentAuth        AgentAuth   `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
-	GRPCTenants      string      `key:"grpc_tenants" default:"dropped" enum:"dropped,read" doc:"Whether the agent reads the tenant of CancelTask and SubscribeToTask over gRPC. Agents on a2a-go up to 2.4.0 do not: they take the task of that id that is in no tenant. dropped refuses such a call if that task belongs to another caller."`
-	ClientContexts   bool        `key:"client_contexts" doc:"Callers may choose the id of a new context, which then belongs to them. Otherwise the gateway knows only contexts from the agent. In a tenant only if the card has that tenant or declares multi_tenant. Use it only if all contexts of the agent began behind its gateway: an older context would belong to the first caller that names it."`
-	Required         []string    `key:"required" doc:"Operations (grant/operation) that free text needs. Empty: free text is refused."`
-	RefuseUndeclared bool        `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without declaring it."`
-	NeedsExtension   bool        `key:"extension_required" doc:"Callers must request the extension (A2A-Extensions). The card says so, and others get ExtensionSupportRequired (EXT-36)."`
-	DenyStatus       int         `key:"deny_status" default:"200" enum:"200,403" doc:"HTTP status of a JSON-RPC denial; many clients lose the body of a 403."`
-	Invoke           string      `key:"invoke" default:"message" enum:"message,native" doc:"Whether a2a/skill/invoke reaches the agent as a message or unchanged."`
-	UnknownMethods   []string    `key:"unknown_methods" doc:"Methods beyond A2A that the gateway forwards."`
-	CardLegacyMember bool        `key:"card_legacy_member" default:"true" doc:"Also write capabilityGrants at the top level of the card (SEP-1)."`
-	CardKeys         Path        `key:"card_keys" doc:"JWKS file. One of its keys must sign the agent's card; the card cannot add keys. Absent: no signature is needed."`
-	Drift            string      `key:"drift" default:"record" enum:"ignore,record,block" doc:"How to treat undeclared behaviour of the agent: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: the outcome of the call names it. block: also, the caller does not get it."`
-	CardPin          Path        `key:"card_pin" doc:"File with the accepted card of the agent. The gateway does not use a card that offers or reaches more (widening, in powerbox card diff) until you replace the file, which is the consent. Features that a card drops are gone at once. Absent: any card of the agent is used."`
-	Trust            string      `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for every call except ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; other callers have none. Absent: no level."`
-	Bodies           AgentBodies `key:"bodies" doc:"Bodies to keep beside the records of the agent's calls; they can be erased without changing the records (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
-	Degraded         Degraded    `key:"degraded" doc:"Calls that continue while records cannot be written. Default: none."`
-	TrustRoots       []TrustRoot `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
+	ID               string          `key:"id" required:"true" format:"id" doc:"Name of the agent: letters a-z, digits and '-'."`
+	Tenant           string          `key:"tenant" format:"id" doc:"Label of the team or customer that the agent is of. operators.roles can name it."`
+	Upstream         string          `key:"upstream" format:"url" doc:"URL of the protected agent, or endpoint of the MCP server. Required except for protocol: local."`
+	Headers          []string        `key:"headers" doc:"Headers of callers that pass to the agent, in addition to those of the protocols, content negotiation and tracing. An example is X-Api-Key, if the agent reads it. Do not list headers that frameworks trust from a proxy."`
+	UpstreamHosts    []string        `key:"upstream_hosts" doc:"Hosts that the agent's card may name for its interfaces, in addition to that of upstream, also on this machine and in private networks. *.example.org is every host below it. Other hosts are called only at public addresses."`
+	Protocol         string          `key:"protocol" default:"a2a" enum:"a2a,mcp,local" doc:"Protocol of the agent. a2a: A2A. mcp: an MCP server over Streamable HTTP, whose tools are its skills (docs/how-to/mcp.md). local: an agent or tools inside a program that asks here before it acts (docs/how-to/guards.md); the gateway forwards nothing to it."`
+	MCP              AgentMCP        `key:"mcp" doc:"Methods of an MCP server that are available in addition to its tools."`
+	GatewayURL       string          `key:"gateway_url" format:"origin" doc:"Public base URL of the agent's remote gateways (powerbox gateway); the agent is then at URL/agents/ID. Default: the server is its gateway."`
+	GRPC             AgentGRPC       `key:"grpc" doc:"Calls by gRPC. JSON-RPC and HTTP+JSON need no setting."`
+	Connections      string          `key:"upstream_connections" default:"shared" enum:"shared,fresh" doc:"Whether calls of different callers use the same connections to the agent one after the other (shared), or one connection each (fresh). Use fresh for an agent that may read one request as two. gRPC is always shared."`
+	Credential       AgentCredential `key:"credential" doc:"Secret of the operator that is added to decided calls to the agent. Callers never see it and cannot send another (docs/how-to/credentials.md)."`
+	TLS              UpstreamTLS     `key:"tls" doc:"TLS to the agent, for every binding. If any of these is set, the gateway calls the agent only over TLS. Files are read again when they change."`
+	Push             AgentPush       `key:"push" doc:"Addresses to which callers may have events posted."`
+	Mode             string          `key:"mode" enum:"observe,scoped,prefer,require" doc:"Mode: how much is enforced (SEP-18). Default: defaults.mode."`
+	Modes            []ModeRule      `key:"modes" doc:"Other modes for some callers, or for calls about some grants; the first match counts. powerbox mode takes precedence."`
+	Canary           int             `key:"canary" default:"100" min:"0" max:"100" doc:"Share of callers, in percent, for which the mode holds; the others are observed. The same caller always gets the same mode."`
+	Enforces         string          `key:"enforces" default:"none" enum:"none,context" doc:"Whether the agent enforces the signed context (context) or not (none)."`
+	Context          string          `key:"context" default:"signed" enum:"signed,none" doc:"Whether the gateway signs a context for the agent with every call (signed) or sends none. Use none only for an agent that does not verify it and is reached through its gateway alone: it saves a signature a call."`
+	AdmitFreeText    string          `key:"admit_free_text" enum:"unsafe" doc:"unsafe admits free text under a capability with constrained operations, although the agent enforces nothing; every record says so."`
+	Authorization    AgentScopes     `key:"authorization" doc:"The authorization extension (urn:a2a:ext:authorization:v1) on the agent's card, and its enforcement."`
+	AgentAuth        AgentAuth       `key:"agent_auth" doc:"Makes the agent a provider of the Agent Auth Protocol, at the server's own URL."`
+	GRPCTenants      string          `key:"grpc_tenants" default:"dropped" enum:"dropped,read" doc:"Whether the agent reads the tenant of CancelTask and SubscribeToTask over gRPC. Agents on a2a-go up to 2.4.0 do not: they take the task of that id that is in no tenant. dropped refuses such a call if that task belongs to another caller."`
+	ClientContexts   bool            `key:"client_contexts" doc:"Callers may choose the id of a new context, which then belongs to them. Otherwise the gateway knows only contexts from the agent. In a tenant only if the card has that tenant or declares multi_tenant. Use it only if all contexts of the agent began behind its gateway: an older context would belong to the first caller that names it."`
+	Required         []string        `key:"required" doc:"Operations (grant/operation) that free text needs. Empty: free text is refused."`
+	RefuseUndeclared bool            `key:"refuse_undeclared" doc:"In mode prefer, refuse callers that use ambient authority without declaring it."`
+	NeedsExtension   bool            `key:"extension_required" doc:"Callers must request the extension (A2A-Extensions). The card says so, and others get ExtensionSupportRequired (EXT-36)."`
+	DenyStatus       int             `key:"deny_status" default:"200" enum:"200,403" doc:"HTTP status of a JSON-RPC denial; many clients lose the body of a 403."`
+	Invoke           string          `key:"invoke" default:"message" enum:"message,native" doc:"Whether a2a/skill/invoke reaches the agent as a message or unchanged."`
+	UnknownMethods   []string        `key:"unknown_methods" doc:"Methods beyond A2A that the gateway forwards."`
+	CardLegacyMember bool            `key:"card_legacy_member" default:"true" doc:"Also write capabilityGrants at the top level of the card (SEP-1)."`
+	CardKeys         Path            `key:"card_keys" doc:"JWKS file. One of its keys must sign the agent's card; the card cannot add keys. Absent: no signature is needed."`
+	Drift            string          `key:"drift" default:"record" enum:"ignore,record,block" doc:"How to treat undeclared behaviour of the agent: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: the outcome of the call names it. block: also, the caller does not get it."`
+	CardPin          Path            `key:"card_pin" doc:"File with the accepted card of the agent. The gateway does not use a card that offers or reaches more (widening, in powerbox card diff) until you replace the file, which is the consent. Features that a card drops are gone at once. Absent: any card of the agent is used."`
+	Trust            string          `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for every call except ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; other callers have none. Absent: no level."`
+	Bodies           AgentBodies     `key:"bodies" doc:"Bodies to keep beside the records of the agent's calls; they can be erased without changing the records (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
+	Degraded         Degraded        `key:"degraded" doc:"Calls that continue while records cannot be written. Default: none."`
+	TrustRoots       []TrustRoot     `key:"trust_roots" doc:"Other issuers whose capabilities are accepted, recorded as foreign. Default: none."`
 }
 
 // AgentMCP is what of an MCP server is there beside its tools.

@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/app"
@@ -20,9 +20,11 @@ import (
 type Keys struct {
 	State   string
 	Ring    *keyring.Ring
-	Own     signed.Key        // speaks to the server
-	Context *token.PrivateKey // signs contexts for the agent behind
+	Own     signed.Key   // speaks to the server
+	Context token.Signer // signs contexts for the agent behind
 }
+
+const enrolmentFile = "enrolment.json"
 
 // Enrolment is the result of enrolling that a gateway keeps.
 type Enrolment struct {
@@ -31,6 +33,8 @@ type Enrolment struct {
 	Agent   string        `json:"agent"`
 	Feed    signed.Public `json:"feed"`
 	Signs   string        `json:"record_algorithm,omitempty"` // of its records; absent for Ed25519
+	// Signer is the file that says where its signing keys are that are no files, "" for none.
+	Signer string `json:"signer_file,omitempty"`
 	// Keys are the ids of the gateway's keys by their files; absent where an earlier
 	// version enrolled it.
 	Keys map[string]string `json:"keys,omitempty"`
@@ -59,12 +63,9 @@ func (e Enrolment) algorithm() string {
 }
 
 // OpenKeys makes or reads the keys of a gateway, in a directory that is
-// its owner's alone.
-func OpenKeys(state, passphraseFile string) (*Keys, error) {
-	passphrase, err := app.ReadPassphrase(passphraseFile)
-	if err != nil {
-		return nil, fmt.Errorf("--passphrase-file: %w", err)
-	}
+// its owner's alone. signerFile is that of a gateway that is about to be enrolled; an enrolled
+// one knows its own.
+func OpenKeys(state, passphraseFile, signerFile string, now func() time.Time) (*Keys, error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, err
 	}
@@ -75,13 +76,27 @@ func OpenKeys(state, passphraseFile string) (*Keys, error) {
 	if filemode.Others(info.Mode()) != 0 {
 		return nil, fmt.Errorf("%s can be read by others (mode %o); run chmod 700 %s", state, info.Mode().Perm(), state)
 	}
-	ring, err := keyring.Open(filepath.Join(state, "keys"), rand.Reader, passphrase)
+	k := &Keys{State: state}
+	var e Enrolment
+	_, err = os.Stat(filepath.Join(state, enrolmentFile))
+	enrolled := !errors.Is(err, os.ErrNotExist)
+	if enrolled {
+		if e, err = k.enrolled(); err != nil {
+			return nil, err
+		}
+		signerFile = e.Signer
+	}
+	ring, err := app.OpenRing(app.KeyFiles{Directory: filepath.Join(state, "keys"), Passphrase: passphraseFile, Signer: signerFile}, now)
 	if err != nil {
 		return nil, err
 	}
-	k := &Keys{State: state, Ring: ring}
-	if err := k.expect(); err != nil {
-		return nil, err
+	k.Ring = ring
+	if enrolled {
+		// Its keys are those that it was enrolled with.
+		ring.Advice = e.adviseEnrolling
+		if err := ring.Expect(e.known()); err != nil {
+			return nil, errors.Join(err, ring.Close())
+		}
 	}
 	if k.Own, err = ring.Gateway(); err != nil {
 		return nil, err
@@ -92,26 +107,13 @@ func OpenKeys(state, passphraseFile string) (*Keys, error) {
 	return k, nil
 }
 
-// expect has the keys of an enrolled gateway be those that it was enrolled with.
-func (k *Keys) expect() error {
-	if _, err := os.Stat(filepath.Join(k.State, "enrolment.json")); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	e, err := k.enrolled()
-	if err != nil {
-		return err
-	}
-	k.Ring.Advice = e.adviseEnrolling
-	return k.Ring.Expect(e.known())
-}
-
 // Keep writes the enrolment to the state, whole or not at all.
 func (k *Keys) Keep(e Enrolment) error {
 	data, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(k.State, "enrolment.json")
+	name := filepath.Join(k.State, enrolmentFile)
 	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (k *Keys) Keep(e Enrolment) error {
 // enrolled reads the enrolment from its file.
 func (k *Keys) enrolled() (Enrolment, error) {
 	var e Enrolment
-	name := filepath.Join(k.State, "enrolment.json")
+	name := filepath.Join(k.State, enrolmentFile)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return e, fmt.Errorf("there is no %s; enroll the gateway first: powerbox gateway enroll, or correct --state", name)

@@ -25,6 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/identity/spiffe"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
@@ -70,6 +71,7 @@ type remoteGateway struct {
 	log       *slog.Logger
 
 	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
+	secret    *credential.Placed   // for the agent behind; nil for none
 	child     *stdio.Server        // of --mcp-exec; nil without
 
 	mu       sync.Mutex // guards the fields below
@@ -95,8 +97,11 @@ const statusEvery = 2 * time.Second
 // Run runs until ctx ends.
 func Run(ctx context.Context, p Process, o Options) error {
 	g := &remoteGateway{options: o, moved: make(chan struct{}, 1), now: p.Now, log: slog.New(slog.NewJSONHandler(p.Stderr, nil))}
+	var err error
+	if g.secret, err = loadCredential(ctx, &o, p.Now); err != nil {
+		return err
+	}
 	if o.MCP.Exec {
-		var err error
 		if g.child, err = o.MCP.Child(p, g.log); err != nil {
 			return err
 		}
@@ -156,6 +161,9 @@ func (g *remoteGateway) close() error {
 	if g.spool != nil {
 		err = errors.Join(err, g.spool.Close())
 	}
+	if g.keys != nil {
+		err = errors.Join(err, g.keys.Ring.Close()) // records are signed until the spool is closed
+	}
 	return err
 }
 
@@ -168,7 +176,7 @@ func (g *remoteGateway) open(ctx context.Context) error {
 	if g.tls, err = serve.NewTLS("--tls-certificate", g.options.TLS, domains); err != nil {
 		return err
 	}
-	if g.keys, err = OpenKeys(g.options.State, g.options.Passphrase); err != nil {
+	if g.keys, err = OpenKeys(g.options.State, g.options.Passphrase, "", g.now); err != nil {
 		return err
 	}
 	if g.enrolled, err = g.keys.enrolled(); err != nil {
@@ -447,6 +455,7 @@ func (g *remoteGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
 		}
 		out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = g.child, g.child, g.child, g.child
 	}
+	out.Credential = g.secret
 	if out.GRPC = g.options.Address; out.GRPC == "" {
 		out.GRPC = g.options.GRPC
 	}

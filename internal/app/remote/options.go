@@ -21,6 +21,7 @@ const DefaultState = "powerbox-gateway"
 type Options struct {
 	State      string
 	Passphrase string // file
+	Credential string // file of the secret for the agent behind, "" for none
 	Listen     string
 	Upstream   string
 	GRPC       string // where gRPC is taken, "" for nowhere
@@ -54,6 +55,7 @@ type MCPOptions struct {
 	Exec       bool
 	Command    []string // behind --
 	Env        []string // names of variables that it gets
+	secret     string   // NAME=value of the secret that it gets, "" for none
 	Sessions   int
 	Share      int    // of the sessions, for one client; 0 for a quarter
 	Stdio      bool   // one client, by our own standard input and output

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/store/spool"
@@ -40,14 +41,14 @@ type SpoolOf struct {
 }
 
 // OpenSpoolOf opens the spool of an enrolled state, with its keys.
-func OpenSpoolOf(dir, passphrase string) (*SpoolOf, error) {
+func OpenSpoolOf(dir, passphrase string, now func() time.Time) (*SpoolOf, error) {
 	s := &SpoolOf{}
 	state := stateOf(dir)
 	if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err != nil {
 		return nil, fmt.Errorf("%s is not the state directory of a gateway: %w", state, err)
 	}
 	var err error
-	if s.Keys, err = OpenKeys(state, passphrase); err != nil {
+	if s.Keys, err = OpenKeys(state, passphrase, "", now); err != nil {
 		return nil, err
 	}
 	if s.Enrolled, err = s.Keys.enrolled(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/proxy/stdio"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
@@ -29,6 +30,9 @@ import (
 // Child makes the server that runs the command.
 func (o MCPOptions) Child(p Process, log *slog.Logger) (*stdio.Server, error) {
 	env := []string{}
+	if o.secret != "" {
+		env = append(env, o.secret)
+	}
 	for _, name := range append(append([]string{}, Given...), o.Env...) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
@@ -41,7 +45,11 @@ func (o MCPOptions) Child(p Process, log *slog.Logger) (*stdio.Server, error) {
 	if o.Stdio {
 		share = 0 // there is one client
 	}
-	return stdio.New(stdio.Config{Command: o.Command, Env: env, Errors: p.Stderr, Sessions: o.Sessions, Share: share, Now: p.Now, Log: log})
+	said := p.Stderr
+	if _, secret, ok := strings.Cut(o.secret, "="); ok {
+		said = credential.Writer(said, secret)
+	}
+	return stdio.New(stdio.Config{Command: o.Command, Env: env, Errors: said, Sessions: o.Sessions, Share: share, Now: p.Now, Log: log})
 }
 
 // stdioFront is one client that speaks by lines. Its messages go to the gateway's own

@@ -60,6 +60,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.State, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.Passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
+	cmd.Flags().StringVar(&o.Credential, "credential-file", "", "`file` with the operator's secret for the agent, which is added to decided calls (docs/how-to/credentials.md)")
 	cmd.Flags().StringVar(&o.Listen, "listen", app.GatewayListen, "`address` to listen on, host:port")
 	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent, if it differs from the server's configuration")
 	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` for gRPC, host:port; default: no gRPC")
@@ -147,7 +148,7 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 }
 
 func newGatewayEnroll(p *cli.Program) *cobra.Command {
-	var server, file, state, algorithm, passphrase string
+	var server, file, state, algorithm, passphrase, signer string
 	var unless bool
 	cmd := &cobra.Command{
 		Use:     "enroll --server URL --token-file FILE",
@@ -161,6 +162,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&file, "token-file", "", "`file` with the token, - is standard input (required)")
 	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` for the gateway's keys and records")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys will be encrypted")
+	cmd.Flags().StringVar(&signer, "signer-file", "", "`file` that says where its signing keys are kept that are not files; the gateway remembers it (docs/how-to/keys.md)")
 	cmd.Flags().BoolVar(&unless, "unless-enrolled", false, "do nothing if the state is already enrolled, for scripts that run before every start")
 	cmd.Flags().StringVar(&algorithm, "algorithm", evidence.Ed25519, "`algorithm` that signs records: Ed25519, ES256 or ML-DSA-87 (for long retention)")
 	cli.Values(cmd, "algorithm", "Ed25519", "ES256", "ML-DSA-87")
@@ -186,11 +188,17 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil {
 			return fmt.Errorf("%s is enrolled already; want another --state", state)
 		}
-		keys, err := remote.OpenKeys(state, passphrase)
+		keys, err := remote.OpenKeys(state, passphrase, signer, p.Now)
 		if err != nil {
 			return err
 		}
-		kept, err := enrol(cmd.Context(), keys, server, fingerprint, secret, algorithm)
+		defer keys.Ring.Close()
+		if signer != "" {
+			if signer, err = filepath.Abs(signer); err != nil {
+				return err
+			}
+		}
+		kept, err := enrol(cmd.Context(), keys, server, fingerprint, secret, algorithm, signer)
 		if err != nil {
 			return err
 		}
@@ -205,7 +213,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 
 // enrol makes the keys known to the server whose key has that fingerprint, and
 // keeps what it says.
-func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, algorithm string) (remote.Enrolment, error) {
+func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, algorithm, signerFile string) (remote.Enrolment, error) {
 	_, key, err := k.Ring.Evidence(algorithm, "gateway")
 	if err != nil {
 		return remote.Enrolment{}, cli.Usage(err)
@@ -219,7 +227,7 @@ func enrol(ctx context.Context, k *remote.Keys, server, fingerprint, secret, alg
 	if err != nil {
 		return remote.Enrolment{}, err
 	}
-	kept := remote.Enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm, Keys: k.Ring.Used()}
+	kept := remote.Enrolment{Server: e.Server, Gateway: e.Gateway, Agent: e.Agent, Feed: e.Feed, Signs: algorithm, Signer: signerFile, Keys: k.Ring.Used()}
 	return kept, k.Keep(kept)
 }
 

@@ -34,7 +34,7 @@ func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why an older state is accepted"))
 		}
-		s, err := remote.OpenSpoolOf(state, passphrase)
+		s, err := remote.OpenSpoolOf(state, passphrase, p.Now)
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func newSpoolCheck(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		s, err := remote.OpenSpoolOf(args[0], passphrase)
+		s, err := remote.OpenSpoolOf(args[0], passphrase, p.Now)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func newSpoolSalvage(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := remote.OpenSpoolOf(args[0], passphrase)
+		s, err := remote.OpenSpoolOf(args[0], passphrase, p.Now)
 		if err != nil {
 			return err
 		}

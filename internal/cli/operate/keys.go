@@ -44,6 +44,7 @@ type KeyStatus struct {
 	State      string `json:"state"`                // in use, accepted or ended
 	Until      string `json:"until,omitempty"`      // when it ends or has ended
 	Days       int    `json:"days"`                 // since its file was made
+	Where      string `json:"where"`                // file, encrypted file, or the keeper and its reference
 	Problem    string `json:"problem,omitempty"`
 }
 
@@ -69,13 +70,13 @@ func newKeysList(p *cli.Program) *cobra.Command {
 			return p.PrintJSON(keys)
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "KEY\tSTATE\tDAYS\tMODE\tTHUMBPRINT\tFILE")
+		fmt.Fprintln(w, "KEY\tSTATE\tDAYS\tMODE\tTHUMBPRINT\tWHERE\tFILE")
 		for _, k := range keys {
 			state := k.State
 			if k.Until != "" {
 				state += " until " + k.Until
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n", k.Name, state, k.Days, k.Mode, k.Thumbprint, k.File)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", k.Name, state, k.Days, k.Mode, k.Thumbprint, k.Where, k.File)
 		}
 		return w.Flush()
 	}
@@ -127,9 +128,25 @@ func (k *KeyStatus) describe(now time.Time) {
 		k.Problem = fmt.Sprintf("others can read it; run chmod 600 %s, and replace the key if it was seen", k.File)
 		return
 	}
+	if k.Where, err = whereKept(k.File); err != nil {
+		k.Problem = err.Error()
+		return
+	}
 	if k.Thumbprint, err = PublicThumbprint(k.Name, k.File); err != nil {
 		k.Problem = "it cannot be read as a key: " + err.Error()
 	}
+}
+
+// whereKept says where the key of a file is.
+func whereKept(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if where, _, away := keyring.Where(data); away {
+		return where, err
+	}
+	if keyring.IsSealed(data) {
+		return "encrypted file", err
+	}
+	return "file", err
 }
 
 // SealedKey stands for the thumbprint of a key that is encrypted.
@@ -140,6 +157,9 @@ func PublicThumbprint(name, file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
+	}
+	if _, thumbprint, away := keyring.Where(data); away {
+		return thumbprint, nil
 	}
 	if keyring.IsSealed(data) {
 		return SealedKey, nil

@@ -24,6 +24,8 @@ var afterReplacing = map[string]string{
 	"feed":               "Enrol every remote gateway again, and give relays and other readers of the feed the new key",
 	"handles":            "Resource handles that were issued before are void: holders must request new ones",
 	"pairwise":           "Users have other pseudonyms in new records. Run powerbox freeze to see what is frozen, and freeze users again whose freeze names a pseudonym",
+	"oauth":              "Access tokens that the old key signed are no longer accepted: clients get new ones with their refresh tokens",
+	"credentials":        "Persons must consent again to agents that are called with their accounts: URL/connect/AGENT",
 	"approvals":          "Arguments that were kept sealed for approvals under the old key cannot be read any more",
 }
 
@@ -93,7 +95,7 @@ func replaceable(c *config.Config, name string) (string, error) {
 		return "agent-" + agent + ".jwk", nil
 	}
 	if _, ok := afterReplacing[name]; !ok {
-		return "", fmt.Errorf("there is no key %q that can be replaced; want an agent's id, evidence, evidence-es256, evidence-ml-dsa-87, checkpoint, feed, handles, pairwise or approvals", name)
+		return "", fmt.Errorf("there is no key %q that can be replaced; want an agent's id, evidence, evidence-es256, evidence-ml-dsa-87, checkpoint, credentials, feed, oauth, handles, pairwise or approvals", name)
 	}
 	return name + ".secret", nil
 }

@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +19,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
-	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
@@ -76,7 +74,7 @@ func copyStore(ctx context.Context, p *cli.Program, c *config.Config) error {
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("the store to copy: %w", err)
 	}
-	s, err := openBoth(ctx, c, path)
+	s, err := openBoth(ctx, p, c, path)
 	if err != nil {
 		return err
 	}
@@ -92,12 +90,8 @@ func copyStore(ctx context.Context, p *cli.Program, c *config.Config) error {
 	return nil
 }
 
-func openBoth(ctx context.Context, c *config.Config, path string) (*stores, error) {
-	passphrase, err := app.ReadPassphrase(string(c.Issuer.PassphraseFile))
-	if err != nil {
-		return nil, fmt.Errorf("issuer.passphrase_file: %w", err)
-	}
-	ring, err := keyring.Open(filepath.Join(string(c.Issuer.Directory), "keys"), rand.Reader, passphrase)
+func openBoth(ctx context.Context, p *cli.Program, c *config.Config, path string) (*stores, error) {
+	ring, err := app.OpenRing(app.KeysOf(c), p.Now)
 	if err != nil {
 		return nil, err
 	}

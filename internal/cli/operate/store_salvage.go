@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -59,15 +58,11 @@ func newStoreSalvage(p *cli.Program) *cobra.Command {
 }
 
 func salvageStore(ctx context.Context, p *cli.Program, c *config.Config) (sqlite.Salvaged, error) {
-	passphrase, err := app.ReadPassphrase(string(c.Issuer.PassphraseFile))
-	if err != nil {
-		return sqlite.Salvaged{}, fmt.Errorf("issuer.passphrase_file: %w", err)
-	}
 	path := app.StorePath(c)
 	if _, err := os.Stat(path); err != nil {
 		return sqlite.Salvaged{}, fmt.Errorf("the store to salvage: %w", err)
 	}
-	ring, err := keyring.Open(filepath.Join(string(c.Issuer.Directory), "keys"), rand.Reader, passphrase)
+	ring, err := app.OpenRing(app.KeysOf(c), p.Now)
 	if err != nil {
 		return sqlite.Salvaged{}, err
 	}

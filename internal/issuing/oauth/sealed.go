@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/cryptosigner"
 )
 
 // kind separates sealed values, and begins its text, so that leaks can be found.
@@ -62,7 +63,7 @@ type signer struct {
 	key jose.JSONWebKey // its public half
 }
 
-func newSigner(key ed25519.PrivateKey) (*signer, error) {
+func newSigner(key crypto.Signer) (*signer, error) {
 	public, ok := key.Public().(ed25519.PublicKey)
 	if !ok {
 		return nil, errors.New("oauth: the key is not an Ed25519 key")
@@ -74,12 +75,12 @@ func newSigner(key ed25519.PrivateKey) (*signer, error) {
 	}
 	k.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	options := (&jose.SignerOptions{}).WithType("at+jwt").WithHeader("kid", k.KeyID)
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, options)
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: cryptosigner.Opaque(key)}, options)
 	return &signer{s, k}, err
 }
 
 // KeySet is the key set with which access tokens are verified.
-func KeySet(key ed25519.PrivateKey) ([]byte, error) {
+func KeySet(key crypto.Signer) ([]byte, error) {
 	s, err := newSigner(key)
 	if err != nil {
 		return nil, err

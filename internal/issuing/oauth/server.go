@@ -3,8 +3,8 @@ package oauth
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"crypto/cipher"
-	"crypto/ed25519"
 	"errors"
 	"io"
 	"log/slog"
@@ -41,7 +41,7 @@ type Config struct {
 	Documents *Documents                 // optional: of clients that have their own
 	Named     func(holder string) string // the operator's name of a calling agent, "" for none
 	Seal      cipher.AEAD                // of codes and refresh tokens; it makes its own nonces
-	Key       ed25519.PrivateKey         // that signs access tokens
+	Key       crypto.Signer              // that signs access tokens
 	Lifetimes Lifetimes                  // of values that are sent to clients
 	Now       func() time.Time
 	Random    io.Reader

@@ -38,7 +38,7 @@ type extras struct {
 // forwardable makes what goes to the agent of a decided call. It is the only place that
 // does.
 func (g *Gateway) forwardable(x *decided, e extras) (*forwardable, error) {
-	f := &forwardable{decided: x, own: e.list.tasks, method: x.request.Method}
+	f := &forwardable{decided: x, own: e.list.tasks, method: x.request.Method, person: g.ownerOf(x.decoded, x.verdict.Held).Principal}
 	steps := []struct {
 		what string
 		make func() error
@@ -136,6 +136,8 @@ func (g *Gateway) unanswered(w http.ResponseWriter, x *decided, err error, reach
 		g.concludeDenied(w, x, outcome{status: evidence.Partial}, g.undeclared(x, drift))
 	case errors.Is(err, errTaken):
 		g.taken(w, x)
+	case isCredential(err):
+		g.withoutCredential(w, x, err)
 	case errors.Is(err, errTooMany):
 		g.concludeDenied(w, x, notTheAgent(evidence.Failed), a2a.Denial{
 			Code: a2a.CodeInvalidParams, Reason: codeTooMany, DecisionID: x.verdict.Record.ID, Message: errTooMany.Error() + "; name a context, or ask for a task by its id",
@@ -160,8 +162,20 @@ func (p *pieceBuffers) Get() []byte { return p.pool.Get().(*[pieceBytes]byte)[:]
 // Put implements [httputil.BufferPool].
 func (p *pieceBuffers) Put(b []byte) { p.pool.Put((*[pieceBytes]byte)(b)) }
 
-// transport is the way to the agent behind: gRPC needs HTTP/2.
+// transport is the way to the agent behind, which adds the operator's credential. gRPC
+// needs HTTP/2.
 func (x *forwardable) transport() http.RoundTripper {
+	way := x.wayOut()
+	switch {
+	case x.Credential == nil:
+		return way
+	case x.unnamed, strings.HasPrefix(x.Upstream, "https://") && x.url.Scheme != "https":
+		return refusing{errUnnamedCredential}
+	}
+	return x.Credential.Way(way, x.person)
+}
+
+func (x *forwardable) wayOut() http.RoundTripper {
 	switch grpc := x.call.Binding == a2a.GRPC; {
 	case x.unnamed && grpc:
 		return unnamed{x.PublicHTTP2}

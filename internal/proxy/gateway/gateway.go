@@ -18,6 +18,7 @@ import (
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/shed"
@@ -73,6 +74,8 @@ type Behind struct {
 	UpstreamHosts []string
 	Headers       []string // of callers that pass beside those of the protocols, by canonical name
 	ReadsTenants  bool     // it reads those of CancelTask and SubscribeToTask over gRPC, too
+	// Credential is added to decided calls; nil for none.
+	Credential *credential.Placed
 	// Encrypted says that the agent is reached over TLS alone, whatever its card
 	// names.
 	Encrypted bool

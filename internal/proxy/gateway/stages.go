@@ -85,6 +85,7 @@ type forwardable struct {
 	added   string // the part of the query that is not of the agent's card
 	body    []byte
 	header  http.Header
+	person  string     // for whom the call is, by the name at the agent; "" for none
 	own     []HeldTask // of the caller, which go into the list
 }
 

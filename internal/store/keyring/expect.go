@@ -98,6 +98,9 @@ func (r *Ring) use(name, id string) {
 // digest of the whole secret. A file that holds no key has no id; the reader of
 // the key reports its error.
 func keyID(name string, plain []byte) string {
+	if _, thumbprint, ok := Where(plain); ok {
+		return thumbprint
+	}
 	if strings.HasSuffix(name, ".jwk") {
 		k, err := token.ParsePrivateKey(plain)
 		if err != nil {

@@ -39,7 +39,7 @@ type keys struct {
 
 // AgentKey is one issuing key with its times.
 type AgentKey struct {
-	Key   *token.PrivateKey
+	Key   token.Signer
 	Made  time.Time
 	Until time.Time // what it signed is accepted before it; zero for the one in use
 }
@@ -76,7 +76,7 @@ func (r *Ring) Issuing(agent string, now func() time.Time) (*Issuing, error) {
 
 func agentFile(agent string) string { return "agent-" + agent + ".jwk" }
 
-func (r *Ring) described(file string, k *token.PrivateKey) (AgentKey, error) {
+func (r *Ring) described(file string, k token.Signer) (AgentKey, error) {
 	info, err := os.Stat(filepath.Join(r.dir, file))
 	if err != nil {
 		return AgentKey{}, fmt.Errorf("keys: %w", err)
@@ -191,16 +191,12 @@ func (i *Issuing) Current() AgentKey { return i.load().current }
 func (i *Issuing) Turn(from, until time.Time, noted func(next, before AgentKey) error) (AgentKey, error) {
 	i.turning.Lock()
 	defer i.turning.Unlock()
-	made, err := token.GenerateKey(token.Ed25519, i.ring.random)
-	if err != nil {
-		return AgentKey{}, fmt.Errorf("keys: %w", err)
-	}
-	now := *i.keys.Load()
-	next := AgentKey{Key: made, Made: i.now().UTC().Truncate(time.Second)}
-	waiting, err := i.ring.await(i.agent, made, until)
+	waiting, made, err := i.ring.await(i.agent, until)
 	if err != nil {
 		return AgentKey{}, err
 	}
+	now := *i.keys.Load()
+	next := AgentKey{Key: made, Made: i.now().UTC().Truncate(time.Second)}
 	if err := noted(next, now.current); err != nil {
 		return AgentKey{}, err // it may be on record all the same: the file stays
 	}
@@ -259,18 +255,19 @@ func (r *Ring) free(agent string, until time.Time) time.Time {
 	}
 }
 
-// await writes the next key of an agent beside the one in use, and returns its path.
+// await makes the next key of an agent beside the one in use, and returns its path.
 // What an earlier rotation left there was never put in place.
-func (r *Ring) await(agent string, next *token.PrivateKey, until time.Time) (string, error) {
+func (r *Ring) await(agent string, until time.Time) (string, token.Signer, error) {
 	left, err := r.waiting(agent)
 	for _, name := range left {
 		err = errors.Join(err, os.Remove(filepath.Join(r.dir, name)))
 	}
 	if err != nil {
-		return "", fmt.Errorf("keys: %w", err)
+		return "", nil, fmt.Errorf("keys: %w", err)
 	}
-	path := filepath.Join(r.dir, "agent-"+agent+nextMark+strconv.FormatInt(until.Unix(), 10)+".jwk")
-	return path, r.store(path, next.JWK())
+	name := "agent-" + agent + nextMark + strconv.FormatInt(until.Unix(), 10)
+	next, err := r.agentKey(name, agent)
+	return filepath.Join(r.dir, name+".jwk"), next, err
 }
 
 // waiting are the files of keys of an agent that wait to be put in place.

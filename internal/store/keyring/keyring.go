@@ -26,6 +26,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filemode"
+	"github.com/powerbox-project/powerbox/internal/store/keeper"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -35,6 +36,7 @@ type Ring struct {
 	dir    string
 	random io.Reader
 	seal   *seal // nil where keys stand in the clear
+	away   *away // nil where every key is a file
 
 	// Advice says what can be done about a key that is not the one on record, by the
 	// name of its file. It is set before keys are used; nil for no advice.
@@ -109,7 +111,7 @@ func (r *Ring) load(name string, generate func() ([]byte, error)) ([]byte, error
 		return nil, err
 	}
 	r.use(name, id)
-	if inClear && r.seal != nil && name != plainFile {
+	if inClear && r.seal != nil && name != plainFile && !isReference(plain) {
 		return plain, r.encrypt(path, plain, info)
 	}
 	return plain, nil
@@ -162,6 +164,9 @@ func (r *Ring) encrypt(path string, plain []byte, info fs.FileInfo) error {
 
 // store writes a key, encrypted where the ring is.
 func (r *Ring) store(path string, data []byte) error {
+	if isReference(data) { // it holds no secret
+		return r.write(path, data)
+	}
 	stored, err := r.seal.shut(path, data)
 	if err != nil {
 		return err
@@ -186,19 +191,17 @@ func (r *Ring) write(path string, data []byte) error {
 	return nil
 }
 
-// Agent returns the issuing key of an agent (Ed25519).
-func (r *Ring) Agent(id string) (*token.PrivateKey, error) { return r.agentKey("agent-"+id, id) }
+// Agent returns the issuing key of an agent: Ed25519, or ES256 where its keeper has no
+// Ed25519.
+func (r *Ring) Agent(id string) (token.Signer, error) { return r.agentKey("agent-"+id, id) }
 
-func (r *Ring) agentKey(name, id string) (*token.PrivateKey, error) {
-	data, err := r.load(name+".jwk", func() ([]byte, error) {
-		k, err := token.GenerateKey(token.Ed25519, r.random)
-		if err != nil {
-			return nil, err
-		}
-		return k.JWK(), nil
-	})
+func (r *Ring) agentKey(name, id string) (token.Signer, error) {
+	data, away, err := r.signing(name+".jwk", agentAlgorithms, r.newAgentKey)
 	if err != nil {
 		return nil, err
+	}
+	if away != nil {
+		return newAgentSigner(away)
 	}
 	k, err := token.ParsePrivateKey(data)
 	if err != nil {
@@ -207,21 +210,61 @@ func (r *Ring) agentKey(name, id string) (*token.PrivateKey, error) {
 	return k, nil
 }
 
-// Secret returns 32 random bytes of that name.
-func (r *Ring) Secret(name string) ([]byte, error) {
-	data, err := r.load(name+".secret", func() ([]byte, error) {
-		b := make([]byte, 32)
-		_, err := io.ReadFull(r.random, b)
-		return []byte(base64.RawURLEncoding.EncodeToString(b)), err
-	})
+var agentAlgorithms = []string{keeper.Ed25519, keeper.ES256}
+
+// newAgentKey makes an issuing key for a file.
+func (r *Ring) newAgentKey() ([]byte, error) {
+	k, err := token.GenerateKey(token.Ed25519, r.random)
 	if err != nil {
 		return nil, err
 	}
+	return k.JWK(), nil
+}
+
+// Secret returns 32 random bytes of that name.
+func (r *Ring) Secret(name string) ([]byte, error) {
+	data, err := r.load(name+".secret", r.newSecret)
+	if err != nil {
+		return nil, err
+	}
+	return readSecret(name, data)
+}
+
+func (r *Ring) newSecret() ([]byte, error) {
+	b := make([]byte, 32)
+	_, err := io.ReadFull(r.random, b)
+	return []byte(base64.RawURLEncoding.EncodeToString(b)), err
+}
+
+func readSecret(name string, data []byte) ([]byte, error) {
 	b, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(string(data)))
 	if err != nil || len(b) != 32 {
 		return nil, fmt.Errorf("keys: %s.secret is damaged; want 32 bytes in base64url", name)
 	}
 	return b, nil
+}
+
+// signer returns the signing key of that name, whose file holds a seed or a reference.
+func (r *Ring) signer(name, algorithm string) (crypto.Signer, error) {
+	data, away, err := r.signing(name+".secret", []string{algorithm}, r.newSecret)
+	if err != nil {
+		return nil, err
+	}
+	if away != nil {
+		if away.Algorithm() != algorithm {
+			return nil, fmt.Errorf("keys: %s.secret refers to a key for %s; want %s", name, away.Algorithm(), algorithm)
+		}
+		return away, nil
+	}
+	seed, err := readSecret(name, data)
+	if err != nil {
+		return nil, err
+	}
+	key, err := privateOf(algorithm, seed)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %s.secret: %w", name, err)
+	}
+	return key, nil
 }
 
 // InUse reports whether a server has used the ring before: whether there is a
@@ -258,40 +301,38 @@ func (r *Ring) Evidence(algorithm, recorder string) (evidence.Signer, evidence.K
 	if !ok {
 		return nil, evidence.Key{}, fmt.Errorf("keys: records are not signed by %q; want %s, %s or %s", algorithm, evidence.Ed25519, evidence.ES256, evidence.MLDSA87)
 	}
-	seed, err := r.Secret(name)
+	private, err := r.signer(name, algorithm)
 	if err != nil {
 		return nil, evidence.Key{}, err
 	}
-	signer, public, err := signerOf(algorithm, seed)
+	signer, err := evidenceSigner(algorithm, private)
 	if err != nil {
 		return nil, evidence.Key{}, fmt.Errorf("keys: %s.secret: %w", name, err)
 	}
-	key, err := evidence.NewKey(public, recorder)
+	key, err := evidence.NewKey(private.Public(), recorder)
 	return signer, key, err
 }
 
-// signerOf makes the key of a seed. For ES256 the seed is the private scalar, which
+// privateOf makes the key of a seed. For ES256 the seed is the private scalar, which
 // of 2^32 random seeds one is too large for.
-func signerOf(algorithm string, seed []byte) (evidence.Signer, crypto.PublicKey, error) {
+func privateOf(algorithm string, seed []byte) (crypto.Signer, error) {
 	switch algorithm {
 	case evidence.MLDSA87:
-		private, err := mldsa.NewPrivateKey(mldsa.MLDSA87(), seed)
-		if err != nil {
-			return nil, nil, err
-		}
-		signer, err := evidence.NewMLDSA87Signer(private)
-		return signer, private.PublicKey(), err
+		return mldsa.NewPrivateKey(mldsa.MLDSA87(), seed)
 	case evidence.ES256:
-		private, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed)
-		if err != nil {
-			return nil, nil, err
-		}
-		signer, err := evidence.NewES256Signer(private)
-		return signer, &private.PublicKey, err
+		return ecdsa.ParseRawPrivateKey(elliptic.P256(), seed)
 	}
-	private := ed25519.NewKeyFromSeed(seed)
-	signer, err := evidence.NewEd25519Signer(private)
-	return signer, private.Public(), err
+	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+func evidenceSigner(algorithm string, private crypto.Signer) (evidence.Signer, error) {
+	if own, ok := private.(*mldsa.PrivateKey); ok {
+		return evidence.NewMLDSA87Signer(own)
+	}
+	if algorithm == evidence.ES256 {
+		return evidence.NewES256Signer(private)
+	}
+	return evidence.NewEd25519Signer(private)
 }
 
 // EvidenceFile returns the algorithm of a key that signs records, by the name of
@@ -307,21 +348,21 @@ func EvidenceFile(file string) (algorithm string, ok bool) {
 
 // EvidenceKey returns the public form of a seed that such a file holds.
 func EvidenceKey(algorithm string, seed []byte, recorder string) (evidence.Key, error) {
-	_, public, err := signerOf(algorithm, seed)
+	private, err := privateOf(algorithm, seed)
 	if err != nil {
 		return evidence.Key{}, err
 	}
-	return evidence.NewKey(public, recorder)
+	return evidence.NewKey(private.Public(), recorder)
 }
 
 // Checkpoint returns the key that signs the log's checkpoints and the verifier
 // key that readers pin.
 func (r *Ring) Checkpoint(origin string) (note.Signer, string, error) {
-	seed, err := r.Secret("checkpoint")
+	private, err := r.signer("checkpoint", evidence.Ed25519)
 	if err != nil {
 		return nil, "", err
 	}
-	return evidence.NewLogSigner(origin, ed25519.NewKeyFromSeed(seed))
+	return evidence.NewLogSigner(origin, private)
 }
 
 // HasWitness reports whether the ring has the key of a witness already.
@@ -338,21 +379,27 @@ func (r *Ring) Witness(name string) (evidence.Cosigner, error) {
 
 // Feed returns the key that signs the revocation feed and what else the server
 // tells its gateways.
-func (r *Ring) Feed() (signed.Key, error) {
-	seed, err := r.Secret("feed")
-	if err != nil {
-		return signed.Key{}, err
-	}
-	return signed.NewKey(seed)
-}
+func (r *Ring) Feed() (signed.Key, error) { return r.signedKey("feed") }
 
 // Gateway returns the key by which a remote gateway speaks to the server.
-func (r *Ring) Gateway() (signed.Key, error) {
-	seed, err := r.Secret("gateway")
+func (r *Ring) Gateway() (signed.Key, error) { return r.signedKey("gateway") }
+
+func (r *Ring) signedKey(name string) (signed.Key, error) {
+	private, err := r.signer(name, evidence.Ed25519)
 	if err != nil {
 		return signed.Key{}, err
 	}
-	return signed.NewKey(seed)
+	return signed.KeyOf(private)
+}
+
+// Tokens returns the key that signs access tokens, nil for a ring of files that has none:
+// there it is derived from another secret.
+func (r *Ring) Tokens() (crypto.Signer, error) {
+	used, err := r.has("oauth.secret")
+	if err != nil || !used && !r.awayFrom("oauth") {
+		return nil, err
+	}
+	return r.signer("oauth", evidence.Ed25519)
 }
 
 // List returns the names of the keys, for people; never the keys.

@@ -49,3 +49,17 @@ func (s *Store) UpdateRegistry(ctx context.Context, change func(registry.Tx) err
 func (s *Store) ViewRegistry(ctx context.Context, read func(registry.Reader) error) error {
 	return s.view(ctx, func(r rows.Reader) error { return read(r) })
 }
+
+// Consent returns what is kept of a person's consent at an agent, nil for nothing.
+func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byte, err error) {
+	err = s.view(ctx, func(r rows.Reader) error {
+		sealed, err = r.Consent(agent, person)
+		return err
+	})
+	return sealed, err
+}
+
+// KeepConsent keeps it. It removes it where sealed is nil.
+func (s *Store) KeepConsent(ctx context.Context, agent, person string, sealed []byte) error {
+	return s.update(ctx, func(t *transaction) error { return t.PutConsent(agent, person, sealed) })
+}

@@ -88,3 +88,17 @@ func (t *transaction) ForgetAnswered(before time.Time) error {
 	}
 	return nil
 }
+
+// Consent returns what is kept of a person's consent at an agent, nil for nothing.
+func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byte, err error) {
+	err = s.view(ctx, func(r settled) error {
+		sealed, err = r.Consent(agent, person)
+		return err
+	})
+	return sealed, err
+}
+
+// KeepConsent keeps it. It removes it where sealed is nil.
+func (s *Store) KeepConsent(ctx context.Context, agent, person string, sealed []byte) error {
+	return s.update(ctx, func(t *transaction) error { return t.PutConsent(agent, person, sealed) })
+}

@@ -48,6 +48,7 @@ var tables = []struct{ name, columns, query string }{
 	},
 	{"passkey", "id, principal, made, body", "SELECT id, principal, rowid, body FROM passkey ORDER BY rowid"},
 	{"person", "principal, body", "SELECT principal, body FROM person"},
+	{"consent", "agent, person, body", "SELECT agent, person, body FROM consent"},
 	{"used_token", "id, until", "SELECT id, until FROM used_token"},
 	{"invitation", "hash, until, body", "SELECT hash, until, body FROM invitation"},
 	{"question", "id, key, holder, state, created, ended, made, body", "SELECT id, key, holder, state, created, ended, rowid, body FROM question ORDER BY rowid"},

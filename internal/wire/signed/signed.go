@@ -10,6 +10,7 @@ package signed
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -59,15 +60,22 @@ func (p Public) ID() string {
 }
 
 // Key signs. However it is printed, logged or marshalled, it shows its id alone.
-type Key struct{ private func() ed25519.PrivateKey }
+type Key struct{ private func() crypto.Signer }
 
 // NewKey returns the key of a seed of 32 bytes.
 func NewKey(seed []byte) (Key, error) {
 	if len(seed) != ed25519.SeedSize {
 		return Key{}, fmt.Errorf("signed: a seed of %d bytes; want %d", len(seed), ed25519.SeedSize)
 	}
-	private := ed25519.NewKeyFromSeed(seed)
-	return Key{func() ed25519.PrivateKey { return private }}, nil
+	return KeyOf(ed25519.NewKeyFromSeed(seed))
+}
+
+// KeyOf returns the key that a signer holds, which is Ed25519.
+func KeyOf(private crypto.Signer) (Key, error) {
+	if _, ok := private.Public().(ed25519.PublicKey); !ok {
+		return Key{}, fmt.Errorf("signed: a key of %T; want Ed25519", private.Public())
+	}
+	return Key{func() crypto.Signer { return private }}, nil
 }
 
 // IsZero reports whether there is no key.
@@ -76,7 +84,8 @@ func (k Key) IsZero() bool { return k.private == nil }
 // Public returns the public half.
 func (k Key) Public() Public {
 	var p Public
-	copy(p.x[:], k.private()[ed25519.SeedSize:])
+	public, _ := k.private().Public().(ed25519.PublicKey) // it was checked
+	copy(p.x[:], public)
 	return p
 }
 
@@ -99,7 +108,11 @@ func (k Key) Sign(typ string, claims any) (string, error) {
 		return "", fmt.Errorf("signed: %w", err)
 	}
 	input := header(typ, k.Public()) + "." + base64.RawURLEncoding.EncodeToString(payload)
-	return input + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(k.private(), []byte(input))), nil
+	signature, err := k.private().Sign(nil, []byte(input), crypto.Hash(0))
+	if err != nil {
+		return "", fmt.Errorf("signed: %w", err)
+	}
+	return input + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
 func header(typ string, p Public) string {
