@@ -178,3 +178,6 @@ func codeOf(err error) string {
 	}
 	return shell.CodeUnclear
 }
+
+// Words returns the words of a program as the command line that runs it.
+func Words(words []string) string { return shell.Quote(words) }

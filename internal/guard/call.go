@@ -53,8 +53,11 @@ type Event struct {
 	Session   string
 	Agent     string // the sub-agent; "" for the session's main agent
 	AgentType string
-	Parent    string // the agent or session that started Agent; "" where the client does not say
-	Dir       string // absolute: where commands run
-	Call      Call
-	CanAsk    bool // the client itself can ask the user about this call
+	// Parent is the agent that started Agent, "" for the main agent, where ParentKnown says
+	// that the client tells.
+	Parent      string
+	ParentKnown bool
+	Dir         string // absolute: where commands run
+	Call        Call
+	CanAsk      bool // the client itself can ask the user about this call
 }

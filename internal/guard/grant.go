@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ type Limits struct {
 type Section struct {
 	Limits `yaml:",inline"`
 	Ask    Limits `yaml:"ask,omitempty"`
+	// Minutes is how long the lease of a sub-agent is good; 0 for as long as its parent's.
+	Minutes int `yaml:"minutes,omitempty"`
 }
 
 // Grant is what the user gives a session.
@@ -65,6 +68,26 @@ func ParseGrant(text []byte) (Grant, error) {
 		return g, fmt.Errorf("version is %d; want 1", g.Version)
 	}
 	return g, nil
+}
+
+// Check reports what in a grant cannot be used in a project.
+func (g Grant) Check(at shell.Place) error {
+	sections := map[string]Section{"": g.Section}
+	if g.Main != nil {
+		sections["main: "] = *g.Main
+	}
+	for name, s := range g.Agents {
+		sections["agents: "+name+": "] = s
+	}
+	for _, where := range slices.Sorted(maps.Keys(sections)) {
+		if _, err := sections[where].Authority(at, powerbox.Window{}); err != nil {
+			return fmt.Errorf("%s%w", where, err)
+		}
+		if m := sections[where].Minutes; m < 0 {
+			return fmt.Errorf("%sminutes is %d; want a positive number", where, m)
+		}
+	}
+	return nil
 }
 
 // DefaultGrant reads the project and nothing else.

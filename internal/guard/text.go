@@ -1,0 +1,118 @@
+package guard
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/powerbox-project/powerbox"
+)
+
+// Redacted returns the need for records: without the words of an exact command, which can
+// hold secrets, and without the path and query of a URL.
+func (n Need) Redacted() string {
+	if len(n.Arguments) == 0 {
+		return n.Operation
+	}
+	value, _ := n.Arguments[0].Value.Text()
+	switch n.Operation {
+	case OpExact: // dir, line
+		line, _ := n.Arguments[len(n.Arguments)-1].Value.Text()
+		return n.Operation + " " + Digest(line)
+	case OpFetch:
+		u, err := url.Parse(value)
+		if err != nil {
+			return n.Operation
+		}
+		return n.Operation + " " + u.Host
+	}
+	return n.Operation + " " + value
+}
+
+// Digest stands for the words of an exact command, which the grant has as well.
+func Digest(line string) string {
+	sum := sha256.Sum256([]byte(line))
+	return "sha256:" + hex.EncodeToString(sum[:8])
+}
+
+// Exactly returns the clause that admits the need and nothing else.
+func (n Need) Exactly() (powerbox.Clause, error) {
+	op, err := powerbox.ParseOperation(n.Operation)
+	if err != nil {
+		return powerbox.Clause{}, err
+	}
+	var fields []powerbox.Field
+	for _, a := range n.Arguments {
+		fields = append(fields, powerbox.Field{Name: a.Name, Constraint: powerbox.ExactValue{Value: a.Value}, Required: true})
+	}
+	shape, err := powerbox.NewShape(powerbox.RestNone, fields...)
+	return powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: shape}, err
+}
+
+// Describe says what an authority permits, with paths relative to a project.
+func Describe(a powerbox.Authority, project string) string {
+	if a.IsEmpty() {
+		return "nothing"
+	}
+	var parts []string
+	for _, c := range a.Clauses() {
+		name := c.Pattern.Name()
+		var values []string
+		for _, f := range c.Shape.Fields() {
+			if f.Name != "dir" {
+				values = append(values, admittedValues(f.Constraint, project)...)
+			}
+		}
+		if rest, ok := strings.CutPrefix(name, AskPrefix); ok {
+			if plainToo(a, rest, c.Shape) {
+				continue
+			}
+			name = rest + " (a person is asked)"
+		}
+		parts = append(parts, name+" "+strings.Join(values, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// plainToo reports whether what is asked about is permitted without a question as well.
+func plainToo(a powerbox.Authority, operation string, asked powerbox.Shape) bool {
+	op, err := powerbox.ParseOperation(operation)
+	if err != nil {
+		return false
+	}
+	shape, ok := a.Shape(op)
+	return ok && shape.Covers(asked)
+}
+
+func admittedValues(c powerbox.Constraint, project string) []string {
+	switch c := c.(type) {
+	case powerbox.AnyOf:
+		var out []string
+		for _, one := range c.Constraints {
+			out = append(out, admittedValues(one, project)...)
+		}
+		return out
+	case powerbox.OneOf:
+		var out []string
+		for _, v := range c.Values {
+			s, _ := v.Text()
+			out = append(out, s)
+		}
+		return out
+	case powerbox.ExactValue:
+		s, _ := c.Value.Text()
+		return []string{s}
+	case powerbox.PathUnder:
+		if rel, err := filepath.Rel(project, c.Root); err == nil && !strings.HasPrefix(rel, "..") {
+			return []string{rel}
+		}
+		return []string{c.Root}
+	case powerbox.Glob:
+		return []string{c.Pattern}
+	case powerbox.URLMatch:
+		return c.Hosts
+	}
+	return []string{c.JSON().String()}
+}
