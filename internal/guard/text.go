@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/powerbox-project/powerbox"
@@ -56,34 +57,35 @@ func Describe(a powerbox.Authority, project string) string {
 	if a.IsEmpty() {
 		return "nothing"
 	}
-	var parts []string
+	values := map[string][]string{}
+	var names []string
 	for _, c := range a.Clauses() {
 		name := c.Pattern.Name()
-		var values []string
+		names = append(names, name)
 		for _, f := range c.Shape.Fields() {
 			if f.Name != "dir" {
-				values = append(values, admittedValues(f.Constraint, project)...)
+				values[name] = append(values[name], admittedValues(f.Constraint, project)...)
 			}
 		}
-		if rest, ok := strings.CutPrefix(name, AskPrefix); ok {
-			if plainToo(a, rest, c.Shape) {
-				continue
+	}
+	var parts []string
+	for _, name := range names {
+		plain, asked := strings.CutPrefix(name, AskPrefix)
+		var list []string
+		for _, v := range values[name] {
+			if !asked || !slices.Contains(values[plain], v) { // without a question as well
+				list = append(list, v)
 			}
-			name = rest + " (a person is asked)"
 		}
-		parts = append(parts, name+" "+strings.Join(values, ", "))
+		switch {
+		case len(list) == 0:
+		case asked:
+			parts = append(parts, plain+" "+strings.Join(list, ", ")+" (a person is asked)")
+		default:
+			parts = append(parts, name+" "+strings.Join(list, ", "))
+		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// plainToo reports whether what is asked about is permitted without a question as well.
-func plainToo(a powerbox.Authority, operation string, asked powerbox.Shape) bool {
-	op, err := powerbox.ParseOperation(operation)
-	if err != nil {
-		return false
-	}
-	shape, ok := a.Shape(op)
-	return ok && shape.Covers(asked)
 }
 
 func admittedValues(c powerbox.Constraint, project string) []string {

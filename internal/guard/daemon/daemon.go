@@ -195,11 +195,11 @@ func (d *Daemon) call(c clients.Client, s *session, e guard.Event, now time.Time
 	var worst guard.Verdict
 	by := holders[0]
 	for i, a := range holders {
-		v := guard.Unjudged(unjudged)
-		if unjudged == nil {
-			if v, err = d.verdict(s, a, steps, now); err != nil {
-				return clients.Reply{}, err
-			}
+		var v guard.Verdict
+		if unjudged != nil {
+			v = guard.Unjudged(unjudged)
+		} else if v, err = d.verdict(s, a, steps, now); err != nil {
+			return clients.Reply{}, err
 		}
 		if i == 0 || v.Answer > worst.Answer {
 			worst, by = v, a

@@ -45,7 +45,7 @@ type Lease struct {
 
 // Root makes the lease of a session.
 func (m *Mint) Root(a powerbox.Authority, now time.Time) (Lease, error) {
-	tools, err := token.Tools(a)
+	tools, err := tools(a)
 	if err != nil || len(tools) == 0 {
 		return Lease{}, err
 	}
@@ -104,7 +104,7 @@ func (m *Mint) Derive(parent Lease, bounds []powerbox.Authority, life time.Durat
 	for _, b := range bounds {
 		a = a.Meet(b)
 	}
-	tools, err := token.Tools(a)
+	tools, err := tools(a)
 	if err != nil || len(tools) == 0 {
 		return Lease{}, err
 	}
@@ -125,6 +125,52 @@ func (m *Mint) Derive(parent Lease, bounds []powerbox.Authority, life time.Durat
 		return Lease{}, err
 	}
 	return m.lease(key, token.JoinChain(append(append([]string{}, v.Tokens()...), child)), name, now)
+}
+
+// tools returns an authority as tools of a token. Every argument is a list of alternatives, one
+// path, name or host each: the draft's table compares lists with lists alone, and a list that
+// lost some of its alternatives is narrower.
+func tools(a powerbox.Authority) ([]powerbox.Clause, error) {
+	clauses, err := token.Tools(a)
+	if err != nil {
+		return nil, err
+	}
+	var out []powerbox.Clause
+	for _, c := range clauses {
+		var fields []powerbox.Field
+		for _, f := range c.Shape.Fields() {
+			f.Constraint = powerbox.AnyOf{Constraints: alternatives(f.Constraint)}
+			fields = append(fields, f)
+		}
+		shape, err := powerbox.NewShape(c.Shape.Rest(), fields...)
+		if err != nil {
+			return nil, err
+		}
+		if shape.Empty() {
+			continue
+		}
+		out = append(out, powerbox.Clause{Pattern: c.Pattern, Shape: shape})
+	}
+	return out, nil
+}
+
+// alternatives are the parts of a constraint of which one suffices. What is no single path,
+// name or host is left out, which permits less.
+func alternatives(c powerbox.Constraint) []powerbox.Constraint {
+	var out []powerbox.Constraint
+	switch c := c.(type) {
+	case powerbox.AnyOf:
+		for _, one := range c.Constraints {
+			out = append(out, alternatives(one)...)
+		}
+	case powerbox.OneOf:
+		for _, v := range c.Values {
+			out = append(out, powerbox.ExactValue{Value: v})
+		}
+	case powerbox.ExactValue, powerbox.PathUnder, powerbox.URLMatch, powerbox.Glob:
+		out = append(out, c)
+	}
+	return out
 }
 
 // window is the time for which authority of sections is made. Leases end by their tokens.
