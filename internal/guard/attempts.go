@@ -133,6 +133,9 @@ func shellSteps(line string, at shell.Place) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(commands) == 0 {
+		return nil, &shell.UnclearError{Code: shell.CodeSyntax, What: "the command line has no command"}
+	}
 	var out []Step
 	for _, c := range commands {
 		if path.Base(c.Words[0]) == "powerbox" {

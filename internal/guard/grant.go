@@ -70,6 +70,15 @@ func ParseGrant(text []byte) (Grant, error) {
 	return g, nil
 }
 
+// Authority returns the whole grant as authority. A grant that says nothing of sub-agents lets
+// a session start them: each has a lease of its own, and reads if nothing else is said.
+func (g Grant) Authority(at shell.Place, window powerbox.Window) (powerbox.Authority, error) {
+	if len(g.Start)+len(g.Ask.Start) == 0 {
+		g.Start = []string{"*"}
+	}
+	return g.Section.Authority(at, window)
+}
+
 // Check reports what in a grant cannot be used in a project.
 func (g Grant) Check(at shell.Place) error {
 	sections := map[string]Section{"": g.Section}

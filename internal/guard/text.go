@@ -22,6 +22,10 @@ func (n Need) Redacted() string {
 	case OpExact: // dir, line
 		line, _ := n.Arguments[len(n.Arguments)-1].Value.Text()
 		return n.Operation + " " + Digest(line)
+	case OpStart, OpTool:
+		if !PlainName(value) {
+			return n.Operation
+		}
 	case OpFetch:
 		u, err := url.Parse(value)
 		if err != nil {
@@ -30,6 +34,11 @@ func (n Need) Redacted() string {
 		return n.Operation + " " + u.Host
 	}
 	return n.Operation + " " + value
+}
+
+// PlainName reports whether a text is a name, and not the words of a model.
+func PlainName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == ""
 }
 
 // Digest stands for the words of an exact command, which the grant has as well.

@@ -167,8 +167,33 @@ func alternatives(c powerbox.Constraint) []powerbox.Constraint {
 		for _, v := range c.Values {
 			out = append(out, powerbox.ExactValue{Value: v})
 		}
+	case powerbox.All:
+		for i, one := range c.Constraints {
+			if i == 0 {
+				out = alternatives(one)
+				continue
+			}
+			out = common(out, alternatives(one))
+		}
 	case powerbox.ExactValue, powerbox.PathUnder, powerbox.URLMatch, powerbox.Glob:
 		out = append(out, c)
+	}
+	return out
+}
+
+// common returns what two lists of alternatives have in common: of every pair the narrower
+// one, where one lies within the other.
+func common(a, b []powerbox.Constraint) []powerbox.Constraint {
+	var out []powerbox.Constraint
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case powerbox.ConstraintCovers(x, y):
+				out = append(out, y)
+			case powerbox.ConstraintCovers(y, x):
+				out = append(out, x)
+			}
+		}
 	}
 	return out
 }

@@ -20,7 +20,7 @@ func (d *Daemon) record(s *session, a *agent, operation string, now time.Time) (
 	requester := s.Client
 	if a.ID != "" {
 		requester += "/" + fileName(a.ID)[:12]
-		if plainName(a.Type) {
+		if guard.PlainName(a.Type) {
 			requester += "/" + a.Type
 		}
 	}
@@ -28,19 +28,6 @@ func (d *Daemon) record(s *session, a *agent, operation string, now time.Time) (
 		ID: id, AgentID: agentID, TaskID: fileName(s.Client, s.ID), ActionType: action.GuardTool.String(), Intent: evidence.Intent{Operation: operation}, Time: now,
 		Details: evidence.Details{Recorder: recorder, Requester: requester, Capability: a.lease.name},
 	}, nil
-}
-
-// plainName reports whether the type of a sub-agent is a name, and not a text of a model.
-func plainName(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for _, c := range s {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
 }
 
 // operationOf names what a call does. A call that cannot be judged is named by its kind.
