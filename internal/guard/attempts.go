@@ -43,12 +43,8 @@ func (n Need) String() string {
 	return out
 }
 
-func need(operation string, pairs ...string) Need {
-	n := Need{Operation: operation}
-	for i := 0; i < len(pairs); i += 2 {
-		n.Arguments = append(n.Arguments, powerbox.Member{Name: pairs[i], Value: powerbox.String(pairs[i+1])})
-	}
-	return n
+func need(operation, argument, value string) Need {
+	return Need{Operation: operation, Arguments: []powerbox.Member{{Name: argument, Value: powerbox.String(value)}}}
 }
 
 // Step is a part of a call that is decided as a whole.
@@ -85,6 +81,7 @@ func Attempts(c Call, at shell.Place) ([]Step, error) {
 		return always(need(OpStart, "type", c.Type)), nil
 	case Harmless:
 		return nil, nil
+	default:
 	}
 	return nil, &shell.UnclearError{Code: CodeTool, What: fmt.Sprintf("the tool %q is not known; it is denied", c.Tool)}
 }
@@ -149,7 +146,8 @@ func shellSteps(line string, at shell.Place) ([]Step, error) {
 			}
 		}
 		if len(c.Dirs) == 1 {
-			exact := need(OpExact, "dir", c.Dirs[0], "line", c.Line())
+			exact := need(OpExact, "dir", c.Dirs[0])
+			exact.Arguments = append(exact.Arguments, powerbox.Member{Name: "line", Value: powerbox.String(c.Line())})
 			s.Exact = &exact
 		}
 		out = append(out, s)

@@ -124,6 +124,7 @@ func admittedValues(c powerbox.Constraint, project string) []string {
 		return []string{c.Pattern}
 	case powerbox.URLMatch:
 		return c.Hosts
+	case powerbox.All, powerbox.CIDR, powerbox.Contains, powerbox.NotOneOf, powerbox.Range, powerbox.Subset, powerbox.Wildcard:
 	}
 	return []string{c.JSON().String()}
 }

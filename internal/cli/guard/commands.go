@@ -67,13 +67,13 @@ func locate(p *cli.Program) (place, error) {
 	if at.state, err = filepath.EvalSymlinks(at.state); err != nil {
 		return at, err
 	}
-	at.socket = daemon.Socket{Uid: os.Getuid(), Dir: p.Env(runtimeVariable)}
+	at.socket = daemon.Socket{UID: os.Getuid(), Dir: p.Env(runtimeVariable)}
 	switch base := p.Env("XDG_RUNTIME_DIR"); {
 	case at.socket.Dir != "":
 	case base != "":
 		at.socket.Dir = filepath.Join(base, "powerbox-guard")
 	default:
-		at.socket.Dir = filepath.Join(os.TempDir(), fmt.Sprintf("powerbox-guard-%d", at.socket.Uid))
+		at.socket.Dir = filepath.Join(os.TempDir(), fmt.Sprintf("powerbox-guard-%d", at.socket.UID))
 	}
 	return at, nil
 }

@@ -18,7 +18,7 @@ func newGrant(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "grant [FILE]", Short: "Give the sessions of a project what a file says, or show what they have", Args: cobra.MaximumNArgs(1),
 		Long: "A file in the project gives nothing before this command. Sessions that run keep what they began with.",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			if commands {
 				fmt.Fprintln(p.Stdout, strings.Join(shell.Names(), "\n"))
 				return nil

@@ -93,7 +93,7 @@ func start(ctx context.Context, at place) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	cmd := exec.Command(binary, "guard", "daemon", "--announce") //nolint:noctx // it outlives the hook
+	cmd := exec.Command(binary, "guard", "daemon", "--announce") //nolint:noctx,gosec // it outlives the hook, and is this very program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Dir = "/"
 	log, err := os.OpenFile(filepath.Join(at.state, "daemon.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)

@@ -51,7 +51,7 @@ func newInstall(p *cli.Program) *cobra.Command {
 		Use: "install " + strings.Join(clientNames(), "|"), Short: "Write the guard's hooks into the settings of a coding agent", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
 		Long: "Install shows what it would write, asks, and writes it. What a file has stays as it is, comments and order\n" +
 			"included. Uninstall takes it out again.",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			at, err := locate(p)
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func newUninstall(p *cli.Program) *cobra.Command {
 	var s *scope
 	cmd := &cobra.Command{
 		Use: "uninstall " + strings.Join(clientNames(), "|"), Short: "Take the guard's hooks out of the settings again", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			at, err := locate(p)
 			if err != nil {
 				return err

@@ -87,7 +87,7 @@ func newLog(p *cli.Program) *cobra.Command {
 				return err
 			}
 			err = p.WriteOut(out, 0o600, func(w io.Writer) error {
-				return daemon.Export(at.state, rand.Reader, p.Now(), w, pins)
+				return daemon.Export(at.state, rand.Reader, w, pins)
 			})
 			if e := pins.Close(); err == nil {
 				err = e

@@ -34,7 +34,7 @@ func readClaude(raw []byte) (guard.Event, error) {
 		return guard.Event{}, err
 	}
 	e := hookEvent(f)
-	e.CanAsk = e.Agent == "" // a sub-agent runs where nobody may look
+	e.CanAsk = e.Agent == "" // a sub-agent may run where its user does not look
 	if e.Moment == guard.Before || e.Moment == guard.After || e.Moment == guard.Failed {
 		e.Call = claudeCall(f.text("tool_name"), f.object("tool_input"), f.object("mcp_server").text("name"))
 		e.Call.ID = f.text("tool_use_id")
@@ -108,6 +108,7 @@ func writeClaude(e guard.Event, r Reply) Output {
 		return reply(hookOutput{hookSpecific{Event: "PreToolUse", Decision: r.Answer.String(), Reason: r.Text}})
 	case guard.SessionStart, guard.AgentStart:
 		return reply(hookOutput{hookSpecific{Event: e.Name, Context: r.Text}})
+	default:
 	}
 	return Output{}
 }

@@ -61,8 +61,7 @@ func (c Client) Refusal(raw []byte, why string) Output {
 	if err != nil {
 		e = guard.Event{Moment: guard.Before}
 	}
-	switch e.Moment {
-	case guard.Before:
+	if e.Moment == guard.Before {
 		return c.Write(e, Reply{Answer: guard.Deny, Text: why})
 	}
 	return Output{Stderr: why + "\n"}

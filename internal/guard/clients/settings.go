@@ -90,8 +90,8 @@ func (f File) Add(text []byte) ([]byte, error) {
 }
 
 func (f File) addBlock(text []byte) ([]byte, error) {
-	var any map[string]any
-	if err := toml.Unmarshal(text, &any); err != nil {
+	var read map[string]any
+	if err := toml.Unmarshal(text, &read); err != nil {
 		return nil, fmt.Errorf("the file is no TOML: %w. Correct it, then run this again", err)
 	}
 	out := bytes.Clone(text)
@@ -102,7 +102,7 @@ func (f File) addBlock(text []byte) ([]byte, error) {
 		out = append(out, '\n')
 	}
 	out = append(out, blockBegin+f.Block+blockEnd...)
-	if err := toml.Unmarshal(out, &any); err != nil {
+	if err := toml.Unmarshal(out, &read); err != nil {
 		return nil, fmt.Errorf("the file has what the guard would add already: %w", err)
 	}
 	return out, nil
@@ -136,9 +136,7 @@ func (f File) Remove(text, before []byte) ([]byte, error) {
 		}
 	}
 	for _, e := range f.Edits {
-		if err := e.undo(&root, &old); err != nil {
-			return nil, err
-		}
+		e.undo(&root, &old)
 	}
 	return root.Pack(), nil
 }
@@ -213,7 +211,7 @@ func addMember(obj *hujson.Object, name string, v hujson.ValueTrimmed, depth int
 		if space := lastSpace(obj.Members[n-1].Name.BeforeExtra); space != "" {
 			before = hujson.Extra(space)
 		}
-		if obj.AfterExtra == nil || len(obj.AfterExtra) == 0 {
+		if len(obj.AfterExtra) == 0 {
 			obj.AfterExtra = obj.Members[n-1].Value.AfterExtra
 			obj.Members[n-1].Value.AfterExtra = nil
 		}
@@ -332,11 +330,11 @@ func (e Edit) has(root *hujson.Value) bool {
 }
 
 // undo takes the addition out again, and containers that the file did not have before.
-func (e Edit) undo(root, old *hujson.Value) error {
+func (e Edit) undo(root, old *hujson.Value) {
 	names := e.Array
 	if e.Member != nil {
 		if find(old, e.Member) != nil {
-			return nil
+			return
 		}
 		drop(root, e.Member)
 		names = e.Member[:len(e.Member)-1]
@@ -358,7 +356,6 @@ func (e Edit) undo(root, old *hujson.Value) error {
 		}
 		drop(root, names[:i])
 	}
-	return nil
 }
 
 func empty(v *hujson.Value) bool {

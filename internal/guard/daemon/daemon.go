@@ -121,6 +121,7 @@ func (d *Daemon) event(c clients.Client, e guard.Event) (clients.Reply, error) {
 		return d.lifecycle(s, a, e, now)
 	case guard.After, guard.Failed:
 		return clients.Reply{}, d.outcome(s, e, now)
+	default:
 	}
 	return d.call(c, s, e, now)
 }

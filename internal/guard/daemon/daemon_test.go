@@ -146,7 +146,7 @@ func (w *town) want(what, got, want string) {
 func (w *town) records() []evidence.Record {
 	w.t.Helper()
 	var bundle, trust bytes.Buffer
-	if err := daemon.Export(w.config.State, rand.Reader, w.now, &bundle, &trust); err != nil {
+	if err := daemon.Export(w.config.State, rand.Reader, &bundle, &trust); err != nil {
 		w.t.Fatal(err)
 	}
 	var pins evidence.Trust
@@ -256,7 +256,7 @@ func TestAnswersLiftQuestionsAndNothingElse(t *testing.T) {
 	w.want("edit beside the folder", edit("cmd/z.go"), "ask")
 	say(daemon.Answer{Allow: "task", Under: "."}) // the ask part of the grant is cmd
 	w.want("edit below cmd", edit("cmd/z.go"), "allow")
-	w.want("edit beyond the ask part", edit("docs/x.md"), "deny")
+	w.want("edit beyond the ask part", edit("docs/x"), "deny")
 	w.claude("SubagentStart", "agent_id", "a1", "agent_type", "writer")
 	w.want("edit of a sub-agent", decision(w.tool("a1", "Edit", map[string]any{"file_path": w.project + "/cmd/a/x.go"})), "deny")
 	if err := w.d.Say(daemon.Answer{ID: "99", Allow: "task"}); err == nil {
@@ -313,11 +313,13 @@ func TestProjectGivesItselfNothing(t *testing.T) {
 // Bad input of a hook denies.
 func TestUnreadableHooksAreDenied(t *testing.T) {
 	w := newTown(t, townGrant)
-	for _, input := range []string{"", "{", "[]", "null", `{"hook_event_name":"PreToolUse"}`, `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/nonexistent","tool_name":"Bash","tool_input":{"command":"ls"}}`,
+	for _, input := range []string{"", "{", "[]", "null", `{"hook_event_name":"PreToolUse"}`,
+		`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/nonexistent","tool_name":"Bash","tool_input":{"command":"ls"}}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"Bash","tool_input":{"command":7}}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"Edit","tool_input":{}}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"Unheard","tool_input":{}}`,
-		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"mcp__a__b__c","tool_input":{}}`} {
+		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"mcp__a__b__c","tool_input":{}}`,
+	} {
 		switch out := w.hook("claude-code", input); {
 		case input == "null" || input == "[]" || input == "{" || input == "":
 			if decision(out) != "deny" && input != "null" {

@@ -177,6 +177,7 @@ func alternatives(c powerbox.Constraint) []powerbox.Constraint {
 		}
 	case powerbox.ExactValue, powerbox.PathUnder, powerbox.URLMatch, powerbox.Glob:
 		out = append(out, c)
+	case powerbox.CIDR, powerbox.Contains, powerbox.NotOneOf, powerbox.Range, powerbox.Subset, powerbox.Wildcard: // no grant has them
 	}
 	return out
 }

@@ -121,7 +121,7 @@ func entries(state string) ([][]byte, error) {
 }
 
 // Export writes the log as a bundle, and what a verifier pins. Both verifiers check it.
-func Export(state string, random io.Reader, now time.Time, bundle, trust io.Writer) error {
+func Export(state string, random io.Reader, bundle, trust io.Writer) error {
 	stored, err := entries(state)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // below the state folder.
 type Socket struct {
 	Dir string // of mode 0700, this user's alone
-	Uid int    // of this user
+	UID int    // of this user
 }
 
 // Path is the path of the socket.
@@ -36,7 +36,7 @@ func (s Socket) own() error {
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != s.Uid {
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != s.UID {
 		return fmt.Errorf("%s is not a folder of this user alone (mode 0700). Remove it, or set POWERBOX_GUARD_RUNTIME to another folder", s.Dir)
 	}
 	return nil
@@ -113,7 +113,7 @@ func serve(ctx context.Context, d *Daemon, at Socket, idle time.Duration, ready 
 
 func handle(ctx context.Context, d *Daemon, at Socket, conn net.Conn, stop func()) {
 	defer func() { _ = conn.Close() }() // the answer was written, or nobody waits for it
-	if uid, err := peer(conn); err != nil || uid != at.Uid {
+	if uid, err := peer(conn); err != nil || uid != at.UID {
 		return
 	}
 	var request Request
@@ -163,7 +163,7 @@ func Call(ctx context.Context, at Socket, r Request) (Response, error) {
 		return response, err
 	}
 	defer func() { _ = conn.Close() }() // the answer was read
-	if uid, err := peer(conn); err != nil || uid != at.Uid {
+	if uid, err := peer(conn); err != nil || uid != at.UID {
 		return response, errors.Join(fmt.Errorf("another user listens on %s", at.Path()), err)
 	}
 	if deadline, ok := ctx.Deadline(); ok {

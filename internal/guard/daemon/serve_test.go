@@ -35,7 +35,7 @@ func socket(t *testing.T) daemon.Socket {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return daemon.Socket{Dir: filepath.Join(dir, "run"), Uid: os.Getuid()}
+	return daemon.Socket{Dir: filepath.Join(dir, "run"), UID: os.Getuid()}
 }
 
 // The socket is its user's alone, and the daemon answers nobody else.
@@ -50,7 +50,7 @@ func TestSocketIsItsUsersAlone(t *testing.T) {
 		t.Errorf("its user: %v", err)
 	}
 	stranger := at
-	stranger.Uid++ // as if another user listened there
+	stranger.UID++ // as if another user listened there
 	if _, err := daemon.Call(t.Context(), stranger, daemon.Request{Do: "questions"}); err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("a daemon of another user is asked: %v", err)
 	}
@@ -62,14 +62,14 @@ func TestSocketIsItsUsersAlone(t *testing.T) {
 	}
 }
 
-// A daemon that was started for another user's id answers nothing: the kernel names the caller.
-func TestDaemonAnswersItsOwnUserAlone(t *testing.T) {
+// The folder of the socket is its user's, and others cannot enter it.
+func TestFolderOfTheSocketIsItsUsersAlone(t *testing.T) {
 	w, at := newTown(t, townGrant), socket(t)
 	if err := os.Mkdir(at.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	other := at
-	other.Uid++
+	other.UID++
 	if err := daemon.Run(t.Context(), w.config, other, time.Minute, func() {}); err == nil || !strings.Contains(err.Error(), "this user alone") {
 		t.Errorf("a folder of another user is used: %v", err)
 	}

@@ -101,7 +101,7 @@ func TestAThousandChildrenEscapeNothing(t *testing.T) {
 	}
 	children, escapes, allowed := 0, 0, 0
 	for seed := uint64(0); children < 1000; seed++ {
-		r := mathrand.New(mathrand.NewPCG(23, seed)) //nolint:gosec // cases that repeat
+		r := mathrand.New(mathrand.NewPCG(23, seed))
 		parent, err := mint.Root(section(r), w.now)
 		if err != nil {
 			t.Fatal(err)

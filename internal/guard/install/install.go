@@ -51,8 +51,8 @@ func Plan(c clients.Client, at clients.Paths) ([]Change, error) {
 // the link stays.
 func read(path string) (Change, error) {
 	ch := Change{Path: path, Mode: 0o600}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		ch.Path = real
+	if behind, err := filepath.EvalSymlinks(path); err == nil {
+		ch.Path = behind
 	}
 	info, err := os.Stat(ch.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,11 +180,11 @@ func (r Record) Undo(c clients.Client) ([]Change, error) {
 	files := map[string]clients.File{}
 	for _, f := range c.Settings(r.At) {
 		if f.Path != "" {
-			real, err := filepath.EvalSymlinks(f.Path)
+			behind, err := filepath.EvalSymlinks(f.Path)
 			if err != nil {
-				real = f.Path
+				behind = f.Path
 			}
-			files[real] = f
+			files[behind] = f
 		}
 	}
 	var out []Change

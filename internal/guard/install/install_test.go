@@ -251,14 +251,14 @@ func TestInstallationIsWholeOrNothing(t *testing.T) {
 func TestModesAndLinksStay(t *testing.T) {
 	c, at, book, root := setUp(t, "claude-code", files["claude-code"])
 	settings := filepath.Join(root, ".claude/settings.json")
-	real := filepath.Join(root, "dotfiles.json")
-	if err := errors.Join(os.Rename(settings, real), os.Symlink("../dotfiles.json", settings)); err != nil {
+	behind := filepath.Join(root, "dotfiles.json")
+	if err := errors.Join(os.Rename(settings, behind), os.Symlink("../dotfiles.json", settings)); err != nil {
 		t.Fatal(err)
 	}
 	put(t, c, at, book)
 	link, err := os.Readlink(settings)
-	info, e := os.Stat(real)
-	text, f := os.ReadFile(real)
+	info, e := os.Stat(behind)
+	text, f := os.ReadFile(behind)
 	if err := errors.Join(err, e, f); err != nil {
 		t.Fatal(err)
 	}

@@ -181,6 +181,7 @@ func (j *judge) set(name, key, value string, has bool, next []piece) (int, error
 		return used, j.path(Read, value)
 	case writes:
 		return used, j.path(Write, value)
+	default:
 	}
 	return used, nil
 }
