@@ -42,8 +42,9 @@ func readClaude(raw []byte) (guard.Event, error) {
 	return e, nil
 }
 
-// claudeHarmless are tools that change and reveal nothing outside the conversation.
-var claudeHarmless = names("TodoWrite AskUserQuestion ExitPlanMode EnterPlanMode TaskCreate TaskGet TaskUpdate TaskList TaskOutput TaskStop BashOutput KillShell KillBash ToolSearch Skill SendMessage ReportFindings EndConversation")
+// claudeHarmless are tools that change and reveal nothing outside the conversation. Skill is
+// none of them: a skill's text can have commands that run when it is loaded.
+var claudeHarmless = names("TodoWrite AskUserQuestion ExitPlanMode EnterPlanMode TaskCreate TaskGet TaskUpdate TaskList TaskOutput TaskStop BashOutput KillShell KillBash ToolSearch SendMessage ReportFindings EndConversation")
 
 func names(list string) map[string]bool {
 	out := map[string]bool{}

@@ -69,7 +69,7 @@ func opencodeCall(tool string, in fields) guard.Call {
 		if c.Type == "" {
 			c.Type = "general"
 		}
-	case "todowrite", "todoread", "question", "skill", "invalid", "plan_enter", "plan_exit":
+	case "todowrite", "todoread", "question", "invalid", "plan_enter", "plan_exit":
 		c.Kind = guard.Harmless
 	default: // an MCP tool is called server_tool, which has no single reading
 		if strings.Contains(tool, "_") {
