@@ -21,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli/auth"
 	"github.com/powerbox-project/powerbox/internal/cli/capability"
 	"github.com/powerbox-project/powerbox/internal/cli/design"
+	"github.com/powerbox-project/powerbox/internal/cli/guard"
 	"github.com/powerbox-project/powerbox/internal/cli/investigate"
 	"github.com/powerbox-project/powerbox/internal/cli/nodes"
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
@@ -106,5 +107,6 @@ func groups(p *cli.Program) []group {
 		{"nodes", "Many machines", nodes.Commands(p)},
 		{"design", "Design", design.Commands(p)},
 		{"auth", "Agent Auth", auth.Commands(p)},
+		{"guard", "Coding agents", guard.Commands(p)},
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // The blocks of docs/tutorials/a2a-agent.md, docs/how-to/auditing.md,
 // docs/how-to/incidents.md, docs/tutorials/worked-examples.md, docs/how-to/grants.md,
-// docs/how-to/ci.md, docs/how-to/mcp.md, docs/how-to/other-gateways.md and docs/how-to/runbook.md. "sh setup" is run in the
+// docs/how-to/ci.md, docs/how-to/mcp.md, docs/how-to/coding-agents.md, docs/how-to/other-gateways.md and docs/how-to/runbook.md. "sh setup" is run in the
 // repository, "sh background URL" keeps running and is ready when the URL answers; another one
 // of the same URL stops it first. A text block after a block says lines that its output has,
 // in any spacing; ... stands for anything.
@@ -67,6 +67,9 @@ func TestGATE9_ThePageOfMCPServers(t *testing.T) { follow(t, "../../docs/how-to/
 // TestThePageOfOtherGateways runs the commands of docs/how-to/other-gateways.md.
 func TestThePageOfOtherGateways(t *testing.T) { follow(t, "../../docs/how-to/other-gateways.md", 9) }
 
+// TestThePageOfCodingAgents runs the commands of docs/how-to/coding-agents.md.
+func TestThePageOfCodingAgents(t *testing.T) { follow(t, "../../docs/how-to/coding-agents.md", 12) }
+
 // follow runs the commands of a page, from the first to the last, and looks for
 // what it promises.
 func follow(t *testing.T, page string, least int) {
@@ -79,7 +82,8 @@ func follow(t *testing.T, page string, least int) {
 	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server, "127.0.0.1:8701", gateway)
 	bin := filepath.Join(t.TempDir(), "bin")
 	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server)
+		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server,
+		"XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"), "XDG_RUNTIME_DIR="+shortDir(t))
 	t.Cleanup(r.stopAll)
 	blocks := block.FindAllStringSubmatch(string(text), -1)
 	if len(blocks) < least {
@@ -98,6 +102,16 @@ func follow(t *testing.T, page string, least int) {
 			r.run(r.dir, body)
 		}
 	}
+}
+
+// shortDir is a folder whose path leaves room for the name of a socket.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "pb") //nolint:usetesting // that of the test is too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (r *reader) run(dir, script string) {

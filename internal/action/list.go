@@ -6,6 +6,7 @@ import "github.com/powerbox-project/powerbox/evidence"
 var (
 	GuardCall    = listed(Call, "guard.call")
 	GuardMessage = listed(Call, "guard.message")
+	GuardTool    = listed(Call, "guard.tool") // a tool call of a coding agent
 	Handoff      = listed(Call, evidence.ActionHandoff)
 	Execute      = listed(Call, "capability.execute")
 	PushEvent    = listed(Call, "a2a.push.event")

@@ -17,7 +17,7 @@ import (
 const denialsFile = "docs/reference/denials.md"
 
 // denialFolders are the packages whose codes reach callers or records.
-var denialFolders = []string{".", "token", "gate", "internal/wire/a2a", "internal/issuing/issuer", "internal/issuing/approval", "internal/proxy/gateway", "internal/web/api", "internal/web/doors", "internal/remote/link", "internal/proxy/attach"}
+var denialFolders = []string{".", "token", "gate", "internal/wire/a2a", "internal/issuing/issuer", "internal/issuing/approval", "internal/proxy/gateway", "internal/web/api", "internal/web/doors", "internal/remote/link", "internal/proxy/attach", "internal/guard", "internal/guard/shell", "internal/guard/daemon"}
 
 var (
 	codeName = regexp.MustCompile(`^([Cc]ode|[Rr]eason)[A-Z]\w*$`)
