@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 
@@ -72,6 +73,9 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 		strangers := outbound.New(dialled(outbound.Strangers(), i.Config.Limits.DependencyTime))
 		c.Documents = oauth.NewDocuments(conf.ClientMetadataHosts, func(ctx context.Context, address string) ([]byte, error) {
 			body, _, err := strangers.Get(ctx, address, "application/json")
+			if err != nil {
+				a.Log.WarnContext(ctx, "the metadata document of an OAuth client cannot be fetched", slog.Any("error", err))
+			}
 			return body, err
 		})
 	}

@@ -107,3 +107,23 @@ func TestAnApprovalThatNobodyCanGiveIsDenied(t *testing.T) {
 		t.Errorf("the reason: %s", got.at.Query())
 	}
 }
+
+// TestATK104_StrangersDoNotLearnOfTheNetworkWithin: anybody can name a client by a URL, without a
+// login. Why its document was not fetched is in the log alone.
+func TestATK104_StrangersDoNotLearnOfTheNetworkWithin(t *testing.T) {
+	d := openDoor(t, "  client_metadata_hosts: ['*']\n")
+	for n, host := range []string{"localhost:22", "10.0.0.1", "[::1]", "no-such-host.invalid", "169.254.169.254"} {
+		page := d.get(d.browser(""), d.request("client_id", "https://"+host+"/page.json"))
+		form := d.post(http.DefaultClient, "/oauth/token", url.Values{"client_id": {"https://" + host + "/form.json"}, "grant_type": {"authorization_code"}})
+		for _, got := range []answer{page, form} {
+			if got.status != http.StatusUnauthorized || !strings.Contains(got.body, "it could not be fetched") {
+				t.Errorf("ATK-104 %d %s: %d %s", n, host, got.status, got.body)
+			}
+			for _, told := range []string{"dial", "lookup", "prohibited", "127.0.0", "10.", "no such host"} {
+				if strings.Contains(got.body, told) {
+					t.Errorf("ATK-104 %s: %s tells %q", host, got.body, told)
+				}
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -91,7 +92,11 @@ func origin(uri string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Fetcher gets documents. internal/outbound has the one that keeps to the address policy.
+// errFetch tells a stranger that a document could not be fetched. Why says how the server's
+// network looks from inside: which addresses a name has, and what answers there.
+var errFetch = errors.New("it could not be fetched; the server's log says why")
+
+// Fetcher gets documents, and logs why it could not. internal/outbound has the one that keeps to the address policy.
 type Fetcher func(ctx context.Context, address string) ([]byte, error)
 
 // Documents are the metadata documents of clients whose id is the URL of the document
@@ -157,7 +162,7 @@ func (d *Documents) admits(id string) error {
 func (d *Documents) load(ctx context.Context, id string) (Client, error) {
 	body, err := d.Fetch(ctx, id)
 	if err != nil {
-		return Client{}, err
+		return Client{}, errFetch
 	}
 	v, err := powerbox.DecodeValue(body, documentLimits)
 	if err != nil {

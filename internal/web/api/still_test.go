@@ -44,7 +44,7 @@ func TestATK102_AStreamEndsWithTheRightToIt(t *testing.T) {
 				},
 			}}
 			route := route{needs: people.Evidence, keeps: own, serve: a.stream}
-			server := httptest.NewServer(a.authenticated(http.HandlerFunc(a.guarded(route))))
+			server := httptest.NewServer(a.authenticated(a.guarded(route)))
 			defer server.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 			defer cancel()

@@ -41,10 +41,18 @@ func TestATK96_AnotherSpellingIsNoOtherAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ host, path, want string }{
-		{"edge.example.com", "/agents/notes/a", "/agents/notes/a"}, {"edge.example.com", "/agents/mail", "/agents/outer/mail"}, {"edge.example.com", "/agents/m%61il", "/agents/outer/m%61il"},
-		{"tools.example.com:8080", "/agents/notes", "/agents/tools/agents/notes"}, {"edge.example.com", "/agents/notesx", "/agents/outer/notesx"},
-		{"edge.example.com", "/agents/n%6ftes", ""}, {"edge.example.com", "/agents/NOTES/a", ""}, {"edge.example.com", "/%61gents/notes", ""},
-		{"tools.example.com.", "/agents/notes", ""}, {"tools.example.com.:8080", "/agents/notes", ""}, {"tools.example.com,edge.example.com", "/agents/notes", ""}, {"user@tools.example.com", "/agents/notes", ""},
+		{"edge.example.com", "/agents/notes/a", "/agents/notes/a"},
+		{"edge.example.com", "/agents/mail", "/agents/outer/mail"},
+		{"edge.example.com", "/agents/m%61il", "/agents/outer/m%61il"},
+		{"tools.example.com:8080", "/agents/notes", "/agents/tools/agents/notes"},
+		{"edge.example.com", "/agents/notesx", "/agents/outer/notesx"},
+		{"edge.example.com", "/agents/n%6ftes", ""},
+		{"edge.example.com", "/agents/NOTES/a", ""},
+		{"edge.example.com", "/%61gents/notes", ""},
+		{"tools.example.com.", "/agents/notes", ""},
+		{"tools.example.com.:8080", "/agents/notes", ""},
+		{"tools.example.com,edge.example.com", "/agents/notes", ""},
+		{"user@tools.example.com", "/agents/notes", ""},
 	} {
 		g.path = ""
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/forward_auth", nil)

@@ -130,7 +130,9 @@ func (w *town) send(t *testing.T, c call) (int, string) {
 // the same tool call is allowed once, at whichever door, and forwarded by the proxy alone.
 func TestAnApprovedToolCallIsForTheSameCallOnce(t *testing.T) {
 	w := newTown(t, "scoped")
-	again := func() processed { return w.process(t, w.signs(t, post("tools", tool("archive_file"))), buffered, 0, nil, "") }
+	again := func() processed {
+		return w.process(t, w.signs(t, post("tools", tool("archive_file"))), buffered, 0, nil, "")
+	}
 	p := again()
 	body := string(p.refusal.GetBody())
 	_, page, found := strings.Cut(body, `"approvalUrl":"`)
