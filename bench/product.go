@@ -237,7 +237,7 @@ func (p *product) renewed(proven bool) (job, error) {
 		}
 		return p.authorize(memo, chains[next-1], p.read)
 	}
-	const before = 256 // chains by the same holders, seen before what is measured
+	const before = 256 // chains by the same holders, seen before the measured ones
 	return job{
 		batch: len(chains) - before,
 		fresh: func() error {

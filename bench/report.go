@@ -37,7 +37,7 @@ To write the result into this page: ` + "`" + `cd bench && go run . -write` + "`
 {{end}}| warm, allocations | - | 0 | {{.Allocs}} | {{.Allocs}} | {{if eq .Allocs 0.0}}met{{else}}**missed**{{end}} |
 
 A link is one signed token; 3 links are a root and two narrower tokens. Cold: the
-chain is seen for the first time, and remembered; so are the keys of its holders, except
+chain is seen for the first time, and remembered. So are the keys of its holders, except
 where the row says that they are known from 256 earlier chains. Warm: the chain has been seen before,
 and the revocation of every link is looked up among 10,000. The work of go-ucan includes
 a proof of possession, so ours includes one in that row.
@@ -102,9 +102,10 @@ Measured on an AMD EPYC with other work, in CPU time.
 - A table check is 128 additions of points (10 us), the selection of their entries in constant time
   (3), one inversion (3) and SHA-512 (1.5). The library selects in constant time although a verification
   needs no secret.
-- Gateway (a). No part dominates, and the shares overlap: system calls 21 %, signing the context 12 %, writing both records and
-  their commit 16 %, the scheduler 6 %, decoding the request 6 %, allocation 10 %, garbage collection
-  3 %, and TLS and HTTP on both sides most of the rest. An agent that does not verify contexts needs none:
+- Gateway (a). No part dominates, and the shares overlap. System calls are 21 %, writing both records
+  with their commit 16 %, signing the context 12 %, and allocation 10 %. The scheduler and decoding
+  the request are 6 % each, garbage collection 3 %. TLS and HTTP on both sides are most of the rest.
+  An agent that does not verify contexts needs none:
   with ` + "`" + `context: none` + "`" + ` a call takes 0.83 of the CPU time, and 0.91 with proofs.
 
 ## Other measurements
