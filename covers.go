@@ -71,7 +71,7 @@ func (m prover) prove(parent, child *Constraint) bool {
 	return coversLeaf(*parent, *child)
 }
 
-// coversLeaf is prove where nothing inside of the two has to be looked at.
+// coversLeaf is prove where neither constraint has others inside.
 func coversLeaf(parent, child Constraint) bool {
 	if set, ok := finite(child); ok {
 		return !slices.ContainsFunc(set, func(v Value) bool { return !parent.Admits(v) })

@@ -142,14 +142,13 @@ func (p *product) hold(chain string, holder *token.PrivateKey) error {
 
 func (p *product) holder() *token.PrivateKey { return p.holders[len(p.holders)-1] }
 
-// derive returns a child of the chain and the key that it is for.
-func (p *product) derive(tools string) (string, *token.PrivateKey, error) {
+// derive returns a child of the chain for a new key.
+func (p *product) derive(tools string) (string, error) {
 	next, err := token.GenerateKey(token.Ed25519, rand.Reader)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	child, err := p.deriveFor(next, tools)
-	return child, next, err
+	return p.deriveFor(next, tools)
 }
 
 // deriveFor returns a child of the chain for that key.
@@ -237,7 +236,7 @@ func (p *product) renewed(proven bool) (job, error) {
 		}
 		return p.authorize(memo, chains[next-1], p.read)
 	}
-	const before = 256 // chains by the same holders, seen before what is measured
+	const before = 256 // chains by the same holders, seen before the measured ones
 	return job{
 		batch: len(chains) - before,
 		fresh: func() error {
@@ -265,7 +264,7 @@ func (p *product) warm() (job, error) {
 func (p *product) newLeaves() (job, error) {
 	chains := make([]string, 256)
 	for i := range chains {
-		child, _, err := p.derive(narrowTools)
+		child, err := p.derive(narrowTools)
 		if err != nil {
 			return job{}, err
 		}
@@ -339,7 +338,7 @@ func (p *product) garbage() map[string]string {
 // tooWide returns the chain with a last link that is wider than its parent, as
 // a holder with other software could sign it.
 func (p *product) tooWide() (string, error) {
-	child, _, err := p.derive(narrowTools)
+	child, err := p.derive(narrowTools)
 	if err != nil {
 		return "", err
 	}

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -83,7 +84,7 @@ const townPolicies = `permit(principal == User::"user:alice", action in Action::
 type plan struct {
 	binary   string // powerbox; "" builds that of this tree
 	role     string // of the agent
-	agent    string // further lines of its configuration, with a verb for the address of gRPC
+	agent    string // further lines of its configuration; %s in them is the address of gRPC
 	evidence string // members of the section evidence
 	lines    string // further sections
 	migrate  bool   // the store has no schema yet
@@ -126,7 +127,7 @@ func (t *town) start(ctx context.Context, p plan) error {
 		return err
 	}
 	agentLines := p.agent
-	if agentLines != "" {
+	if strings.Contains(agentLines, "%s") {
 		if t.grpc, err = freeport.Lasting(); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ type Memo struct {
 	oldKeys   map[PublicKey]signer
 }
 
-// signer is what is worked out once for the key of a holder that signs one chain after
+// signer holds the work that is done once for the key of a holder that signs one chain after
 // another.
 type signer struct {
 	again *eddsa.Key // nil for other algorithms
@@ -215,8 +215,8 @@ func (m *Memo) add(sum uint64, bytes int, known memory) {
 	}
 }
 
-// spend makes room for what costs that much by forgetting the old generation. It
-// reports false for what is larger than all of m.
+// spend makes room for that cost by forgetting the old generation. It
+// reports false for a cost beyond the whole budget.
 func (m *Memo) spend(cost int) bool {
 	if cost > m.budget {
 		return false

@@ -227,7 +227,7 @@ func TestMemoKnowsTheKeysOfHolders(t *testing.T) {
 	}
 }
 
-// A key that is known decides nothing: its chain has to be signed as every other.
+// A key that is known decides nothing: its chain must be signed as every other.
 func TestATK7_KnownKeysVouchForNoChain(t *testing.T) {
 	m := NewMemo(1 << 20)
 	f := newFamily(t, 1)

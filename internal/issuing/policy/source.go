@@ -26,7 +26,7 @@ const (
 type statement struct {
 	place    string // file:line
 	policy   *cedar.Policy
-	rest     *cedar.Policy // what is left of it where its head fits the request
+	rest     *cedar.Policy // the part that is left where the head fits the request
 	compiled condition     // rest again, as far as it needs no entities
 	head     head
 	forbid   bool
