@@ -313,7 +313,8 @@ func TestProjectGivesItselfNothing(t *testing.T) {
 // Bad input of a hook denies.
 func TestUnreadableHooksAreDenied(t *testing.T) {
 	w := newTown(t, townGrant)
-	for _, input := range []string{"", "{", "[]", "null", `{"hook_event_name":"PreToolUse"}`,
+	for _, input := range []string{
+		"", "{", "[]", "null", `{"hook_event_name":"PreToolUse"}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/nonexistent","tool_name":"Bash","tool_input":{"command":"ls"}}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"Bash","tool_input":{"command":7}}`,
 		`{"hook_event_name":"PreToolUse","session_id":"s1","cwd":"PROJECT","tool_name":"Edit","tool_input":{}}`,

@@ -73,7 +73,7 @@ func TestFolderOfTheSocketIsItsUsersAlone(t *testing.T) {
 	if err := daemon.Run(t.Context(), w.config, other, time.Minute, func() {}); err == nil || !strings.Contains(err.Error(), "this user alone") {
 		t.Errorf("a folder of another user is used: %v", err)
 	}
-	if err := os.Chmod(at.Dir, 0o755); err != nil { //nolint:gosec // what is tested
+	if err := os.Chmod(at.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := daemon.Run(t.Context(), w.config, at, time.Minute, func() {}); err == nil {
