@@ -33,6 +33,13 @@ type AgentStatus struct {
 	Health AgentHealth `json:"health"`
 	// Enforcement is absent as long as the skills of the agent are not known.
 	Enforcement *Enforcement `json:"enforcement,omitempty"`
+	Key         *IssuingKey  `json:"issuing_key,omitempty"`
+}
+
+// IssuingKey is the key that an agent's capabilities are signed with now.
+type IssuingKey struct {
+	ID   string    `json:"id"` // thumbprint
+	Made time.Time `json:"made"`
 }
 
 // AgentHealth is what the server saw when it last asked the agent for its card.
@@ -88,6 +95,10 @@ func (a *Admin) statuses() ([]AgentStatus, error) {
 			return nil, err
 		}
 		out[i].Mode, out[i].Set, out[i].Frozen = string(mode), set != "", a.Issuer.Frozen(issuer.AgentTarget(out[i].ID))
+		if keys, ok := a.Issuing(out[i].ID); ok {
+			now := keys.Current()
+			out[i].Key = &IssuingKey{now.Key.Public().Thumbprint(), now.Made}
+		}
 		a.Looked(&out[i])
 	}
 	return out, nil

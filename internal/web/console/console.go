@@ -319,7 +319,7 @@ func (k *Console) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, v.T(e.Message), e.Status())
 		return
 	}
-	if err := k.showStatus(v, e.Status(), "problem", problem{Title: v.T(http.StatusText(e.Status())), Message: v.T(e.Message), Back: r.URL.Path}); err != nil {
+	if err := k.showStatus(v, e.Status(), "problem", problem{Title: v.T(http.StatusText(e.Status())), Message: v.Said(e.Message), Back: r.URL.Path}); err != nil {
 		k.config.Log.ErrorContext(r.Context(), "a page failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 }

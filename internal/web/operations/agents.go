@@ -153,7 +153,7 @@ func (p *Pages) agent(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	page.Held, page.More = trees(found), next != ""
-	if page.Denials, err = v.API.denials(ctx, id); err != nil {
+	if page.Denials, err = v.denials(id); err != nil {
 		return Answer{}, err
 	}
 	if page.FrozenBy, err = v.API.freeze(ctx, agentTarget(id)); err != nil {
@@ -211,14 +211,14 @@ func (a API) capabilities(ctx context.Context, query url.Values, limit int) ([]a
 }
 
 // denials are the last denied calls at an agent.
-func (a API) denials(ctx context.Context, agent string) ([]denial, error) {
-	records, _, err := a.Records(ctx, url.Values{"agent": {agent}, "decision": {string(evidence.Deny)}, "limit": {strconv.Itoa(denialLimit)}})
+func (v *Visit) denials(agent string) ([]denial, error) {
+	records, _, err := v.API.Records(v.Context(), url.Values{"agent": {agent}, "decision": {string(evidence.Deny)}, "limit": {strconv.Itoa(denialLimit)}})
 	out := make([]denial, 0, len(records))
 	for _, s := range records {
 		r := s.Record()
 		d := denial{ID: r.ID, Caller: r.Details.Requester, Operation: r.Intent.Operation, At: r.Time}
 		if len(r.Details.Reasons) > 0 {
-			d.Code, d.Message = r.Details.Reasons[0].Code, r.Details.Reasons[0].Message
+			d.Code, d.Message = r.Details.Reasons[0].Code, v.Language.Said(r.Details.Reasons[0].Message)
 		}
 		out = append(out, d)
 	}

@@ -280,7 +280,7 @@ func (p *Pages) evidence(v *Visit) (Answer, error) {
 	page.Size, page.Whole = activity.Head.Size, v.Rights.May(people.Evidence)
 	err := page.find(v, s)
 	if no, ok := err.(*Refused); ok && no.Status < http.StatusInternalServerError { //nolint:errorlint // find wraps none
-		page.Problem, err = v.T(no.Message), nil
+		page.Problem, err = v.Language.Said(no.Message), nil
 	}
 	answer.Body = page
 	return answer, err

@@ -123,7 +123,7 @@ func (page *givePage) answer(v *Visit, err error) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError && no.Status != http.StatusNotFound:
-		page.Problem = no.Message
+		page.Problem = v.Language.Said(no.Message)
 	case err != nil:
 		return Answer{}, err
 	}

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
@@ -125,5 +127,50 @@ func TestGraphOfATime(t *testing.T) {
 	}
 	if _, err := v1.visit(t, "/admin/graph?until=soon", (*Pages).graph); err == nil || !strings.Contains(err.Error(), `"soon" is no time`) {
 		t.Errorf("a text that is no time: %v", err)
+	}
+}
+
+// TestSettingsShowTheAgeOfKeys lists the issuing keys, the oldest first.
+func TestSettingsShowTheAgeOfKeys(t *testing.T) {
+	key := func(id string, age time.Duration) *api.IssuingKey {
+		return &api.IssuingKey{ID: id, Made: noon.Add(-age)}
+	}
+	v1 := &answers{of: map[string]any{
+		"/v1/summary": api.ActivityReport{}, "/v1/gateways": []api.GatewayStatus{}, "/v1/evidence/trust": evidence.Trust{},
+		"/v1/agents": []api.AgentStatus{{ID: "mail", Key: key("young", time.Hour)}, {ID: "apart"}, {ID: "files", Key: key("old", 90*24*time.Hour)}},
+	}}
+	answer, err := v1.visit(t, "/admin/settings", (*Pages).settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var says []string
+	for _, k := range answer.Body.(settingsPage).Issuing {
+		says = append(says, k.Agent+" "+k.ID+" "+k.Age)
+	}
+	if got, want := strings.Join(says, ", "), "files old 90 days, mail young 1 h"; got != want {
+		t.Errorf("issuing keys: %s; want %s", got, want)
+	}
+}
+
+// TestAdvisorReadsTheLogOnce asks for the records of the agent and for those that it asked for,
+// however many capabilities are in force.
+func TestAdvisorReadsTheLogOnce(t *testing.T) {
+	held := make([]api.CapabilityStatus, recertified)
+	for i := range held {
+		held[i].ID, held[i].Agent = "cap_"+strconv.Itoa(i), "mail"
+	}
+	v1 := &answers{of: map[string]any{"/v1/agents": []api.AgentStatus{{ID: "mail"}}, "/v1/records": []any{}, "/v1/capabilities": held}}
+	answer, err := v1.visit(t, "/admin/advisor?agent=mail", (*Pages).advisor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := 0
+	for _, path := range v1.asked {
+		if strings.HasPrefix(path, "/v1/records?") {
+			reads++
+		}
+	}
+	if page := answer.Body.(advisorPage); reads != 2 || len(page.Held) != recertified || !page.Held[0].Stale() {
+		t.Errorf("%d reads of the log for %d capabilities, the first unused: %t", reads, len(page.Held), page.Held[0].Stale())
 	}
 }

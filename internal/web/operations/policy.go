@@ -94,7 +94,7 @@ func (p *Pages) policyTry(v *Visit) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError:
-		page.Problem = v.T(no.Message)
+		page.Problem = v.Language.Said(no.Message)
 		return Answer{Page: "policy", Title: v.T("Policy"), Body: page}, nil
 	case err != nil:
 		return Answer{}, err

@@ -142,7 +142,7 @@ func (p *Pages) narrowAnswer(v *Visit, keep []string, failed *Refused) (Answer, 
 		return Answer{}, failed
 	}
 	if failed != nil {
-		page.Problem = failed.Message
+		page.Problem = v.Language.Said(failed.Message)
 		return Answer{Page: "narrow", Title: v.T("Narrow"), Body: page}, nil
 	}
 	dying, err := v.API.victims(v.Context(), map[string]string{"target": id})

@@ -92,6 +92,7 @@ func (p *Pages) record(v *Visit) (Answer, error) {
 		if strings.Contains(reason.Message, reason.Operation) {
 			reason.Operation = "" // the message names it
 		}
+		reason.Message = v.Language.Said(reason.Message)
 		page.Reasons = append(page.Reasons, reasonShown{reason, a2a.DocOf(reason.Code)})
 	}
 	var raw bytes.Buffer

@@ -1,6 +1,8 @@
 package operations
 
 import (
+	"slices"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/version"
@@ -13,8 +15,16 @@ type settingsPage struct {
 	Gateways []settingsGateway
 	Trust    evidence.Trust
 	Head     api.LogHead
+	Issuing  []issuingKey
 	// Administers says that the visitor looks after people.
 	Administers bool
+}
+
+// issuingKey is the key that an agent issues with, and its age in words.
+type issuingKey struct {
+	Agent string
+	*api.IssuingKey
+	Age string
 }
 
 // settingsGateway is a remote gateway with its state in words.
@@ -27,12 +37,19 @@ func (p *Pages) settings(v *Visit) (Answer, error) {
 	page := settingsPage{Version: version.Read().String(), Administers: v.Rights.May(people.Administer)}
 	var gateways []api.GatewayStatus
 	var activity api.ActivityReport
-	for path, into := range map[string]any{"/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/summary": &activity} {
+	var agents []api.AgentStatus
+	for path, into := range map[string]any{"/v1/agents": &agents, "/v1/gateways": &gateways, "/v1/evidence/trust": &page.Trust, "/v1/summary": &activity} {
 		if err := v.API.Get(v.Context(), path, into); err != nil {
 			return Answer{}, err
 		}
 	}
 	page.Head = activity.Head
+	for _, a := range agents {
+		if a.Key != nil {
+			page.Issuing = append(page.Issuing, issuingKey{a.ID, a.Key, ago(v.Language, p.config.Now().Sub(a.Key.Made))})
+		}
+	}
+	slices.SortStableFunc(page.Issuing, func(a, b issuingKey) int { return a.Made.Compare(b.Made) })
 	for _, g := range gateways {
 		page.Gateways = append(page.Gateways, settingsGateway{g, attention(v.Language, g, p.config.Now())})
 	}

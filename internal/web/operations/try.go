@@ -45,10 +45,16 @@ func (p *Pages) tryAsk(v *Visit) (Answer, error) {
 	var no *Refused
 	switch {
 	case errors.As(err, &no) && no.Status < http.StatusInternalServerError:
-		page.Problem = v.T(no.Message)
+		page.Problem = v.Language.Said(no.Message)
 	case err != nil:
 		return Answer{}, err
 	default:
+		for i, l := range verdict.Layers {
+			verdict.Layers[i].Name, verdict.Layers[i].Says = v.Language.Said(l.Name), v.Language.Said(l.Says)
+		}
+		for i, check := range verdict.Untried {
+			verdict.Untried[i] = v.Language.Said(check)
+		}
 		page.Verdict = &verdict
 		for _, l := range verdict.Layers {
 			if !l.Holds {
