@@ -32,10 +32,10 @@ func TestKeysAreInGoogleCloud(t *testing.T) {
 				Algorithm       kmspb.CryptoKeyVersion_CryptoKeyVersionAlgorithm
 				ProtectionLevel kmspb.ProtectionLevel
 			}
-			Data            []byte
-			DataCrc32c      string
-			Digest          struct{ Sha256 []byte }
-			DigestCrc32c    string
+			Data         []byte
+			DataCrc32c   string
+			Digest       struct{ Sha256 []byte }
+			DigestCrc32c string
 		}
 		_ = json.NewDecoder(r.Body).Decode(&q)
 		path := strings.TrimPrefix(r.URL.Path, "/v1/")
