@@ -97,6 +97,11 @@ test-deps:
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get install -y --no-install-recommends python3 python3-cryptography || { apt-get update && apt-get install -y --no-install-recommends python3 python3-cryptography; }; \
 	  else echo "the tests need /usr/bin/python3 with cryptography (Debian: apt-get install python3-cryptography)" >&2; exit 1; fi; }
+	@# Signing keys are tried in SoftHSM, through a program that needs a C compiler.
+	@{ [ -e /usr/lib/softhsm/libsofthsm2.so ] && command -v gcc >/dev/null; } || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get install -y --no-install-recommends softhsm2 gcc libc6-dev || { apt-get update && apt-get install -y --no-install-recommends softhsm2 gcc libc6-dev; }; \
+	  else echo "the tests need SoftHSM and a C compiler (Debian: apt-get install softhsm2 gcc libc6-dev)" >&2; exit 1; fi; }
 	@# The pages are tried in Debian's Chromium; CHROME_BIN names another.
 	@[ -n "$$CHROME_BIN" ] || command -v chromium-headless-shell >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \

@@ -122,7 +122,7 @@ func (i *Instance) connect(pages *console.Console, mux *http.ServeMux) {
 		if err != nil {
 			return err
 		}
-		http.Redirect(w, r, address, http.StatusSeeOther) //nolint:gosec // the operator names it
+		http.Redirect(w, r, address, http.StatusSeeOther)
 		return nil
 	})
 	handle("GET "+connectPath+"{agent}/done", func(w http.ResponseWriter, r *http.Request, u *credential.Users, person string) error {

@@ -294,7 +294,7 @@ func TestVaultAndFileAreReadAgain(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"data": map[string]any{"key": value}, "metadata": map[string]any{"version": 3}}})
 	}))
 	t.Cleanup(vault.Close)
-	k := &credential.Kept{Now: time.Now, Get: credential.Vault{Address: vault.URL, Mount: "kv", Path: "agents/a b", Field: "key", Namespace: "team", TokenFile: write("token", "token-of-vault\n"), Client: http.DefaultClient}.Get}
+	k := &credential.Kept{Now: func() time.Time { return time.Unix(1000, 0) }, Get: credential.Vault{Address: vault.URL, Mount: "kv", Path: "agents/a b", Field: "key", Namespace: "team", TokenFile: write("token", "token-of-vault\n"), Client: http.DefaultClient}.Get}
 	first, err := k.Secret(t.Context(), "", config.Secret{})
 	if err != nil || first.Reveal() != value {
 		t.Fatalf("%v", err)

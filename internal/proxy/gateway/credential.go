@@ -12,8 +12,8 @@ import (
 // The reasons for which the operator's credential keeps a call from its agent. The call was
 // decided, and nothing of it says anything about the caller.
 const (
-	codeCredential        = "credential_unavailable"
-	codeCredentialRefused = "credential_refused"
+	codeCredential        = "credential_unavailable" //nolint:gosec // a reason
+	codeCredentialRefused = "credential_refused"     //nolint:gosec // a reason
 	codeConsent           = "consent_required"
 )
 

@@ -232,7 +232,7 @@ type run struct {
 }
 
 func start(command, env []string) (*run, error) {
-	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec // the operator names it
+	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the operator names it, and it lives as long as the server
 	cmd.Env, cmd.Stderr, cmd.WaitDelay = env, os.Stderr, closingTime
 	alone(cmd)
 	stdin, err := cmd.StdinPipe()

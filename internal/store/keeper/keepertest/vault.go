@@ -24,7 +24,7 @@ import (
 )
 
 // Token is what the stand-in takes.
-const Token = "hvs.a-token-of-a-test"
+const Token = "hvs.a-token-of-a-test" //nolint:gosec // of a test
 
 // Vault stands in for Vault.
 type Vault struct {
