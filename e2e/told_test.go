@@ -28,7 +28,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
-	"github.com/powerbox-project/powerbox/internal/web/console"
+	pages "github.com/powerbox-project/powerbox/internal/web/console"
 )
 
 // evil is what an agent writes that wants a link, a mention, a header or markup.
@@ -38,17 +38,17 @@ const evil = "Pay\r\nBcc: all@evil.example\r\n\r\n<script>alert(1)</script> <htt
 // foreignMarks are marks of which a medium could make something out of foreign words.
 var foreignMarks = []string{"<", ">", "@", "://", "evil.example", "www.e", "[", "](", "*", "_now", "`", "~", "\u202e", "\r", "Bcc: all@"}
 
-func newsOf(event approval.Event, state issuer.QuestionState) approval.News {
+func newsOf(event approval.Event, state issuer.State) approval.News {
 	return approval.News{Event: event, URL: "https://powerbox.example.org/approve?q=ask_1", Question: approval.Question{
 		ID: "ask_1", Kind: approval.ForCall, Agent: "mail", Requester: "mailer", Holder: "key:x", Principal: "user:alice", Purpose: evil, State: state,
 		Expires: time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC), Needs: []approval.Need{{Self: true, People: 1}},
-		Matters: []issuer.Matter{{Grant: "mail:send", Says: "Send mail", Operations: []issuer.MatterOperation{{Name: "send"}}}},
+		Matters: []issuer.Matter{{Grant: "mail:send", Says: "Send mail", Operations: []issuer.Operation{{Name: "send"}}}},
 	}}
 }
 
 func bodyOf(t *testing.T, hook approval.Webhook, n approval.News) approval.Message {
 	t.Helper()
-	w, err := approval.NewWebhooks([]approval.Webhook{hook}, console.Summary, time.Now, slog.New(slog.DiscardHandler))
+	w, err := approval.NewWebhooks([]approval.Webhook{hook}, pages.Summary, time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func bodyOf(t *testing.T, hook approval.Webhook, n approval.News) approval.Messa
 // plain text alone, the fallback has none of them, and the button opens the page.
 func TestSlackReadsNoMarkupInAgentsWords(t *testing.T) {
 	hook := approval.Webhook{Name: "slack", URL: "https://hooks.slack.example/x", Client: http.DefaultClient, Template: approval.TemplateSlack}
-	for event, state := range map[approval.Event]issuer.QuestionState{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
+	for event, state := range map[approval.Event]issuer.State{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
 		var m slack.WebhookMessage
 		d := json.NewDecoder(bytes.NewReader(bodyOf(t, hook, newsOf(event, state)).Body))
 		d.DisallowUnknownFields()
@@ -103,7 +103,7 @@ func TestSlackReadsNoMarkupInAgentsWords(t *testing.T) {
 }
 
 // told expects the sentence of the page, the agent's words without marks, and what became of it.
-func told(t *testing.T, name, says string, state issuer.QuestionState) {
+func told(t *testing.T, name, says string, state issuer.State) {
 	t.Helper()
 	for _, mark := range foreignMarks {
 		if strings.Contains(says, mark) {
@@ -123,7 +123,7 @@ func told(t *testing.T, name, says string, state issuer.QuestionState) {
 // words are in text runs alone, and the action opens the page.
 func TestTeamsReadsNoMarkupInAgentsWords(t *testing.T) {
 	hook := approval.Webhook{Name: "teams", URL: "https://teams.example/x", Client: http.DefaultClient, Template: approval.TemplateTeams}
-	for event, state := range map[approval.Event]issuer.QuestionState{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
+	for event, state := range map[approval.Event]issuer.State{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
 		body := bodyOf(t, hook, newsOf(event, state)).Body
 		var m adaptivecard.Message
 		if err := json.Unmarshal(body, &m); err != nil {
@@ -302,7 +302,7 @@ func (m *mailbox) letter(t *testing.T, n int, one approval.News) {
 }
 
 // TestWebhookURLsAndPasswordsAreNotTold has a chat and a mail server fail, whose URL and password
-// are secrets: neither the log, the status nor the list of messages has them.
+// are secrets: neither the log nor the list of messages has them.
 func TestWebhookURLsAndPasswordsAreNotTold(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	secret := gone.URL + "/services/T0/B0/secret-of-the-url"
@@ -316,10 +316,10 @@ func TestWebhookURLsAndPasswordsAreNotTold(t *testing.T) {
 	heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	var listed string
 	w.soon("both messages are tried in vain", func() bool {
-		listed = w.command("approval", "webhooks")
+		listed = w.run("approval", "webhooks")
 		return strings.Count(listed, "1") >= 2
 	})
-	for _, text := range []string{w.log.String(), listed, w.command("status"), w.command("config", "show")} {
+	for _, text := range []string{w.log.String(), listed} {
 		if strings.Contains(text, "secret-of-the") {
 			t.Errorf("a secret stands in %s", text)
 		}
