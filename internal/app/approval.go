@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/web/agentapi"
+	"github.com/powerbox-project/powerbox/internal/web/console"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -74,7 +78,7 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 
 // webhooks makes the webhooks that are told of questions.
 func (i *Instance) webhooks(a Assembly) (approval.Teller, error) {
-	if len(i.Config.Approvals.Webhooks) == 0 {
+	if len(i.Config.Approvals.Webhooks) == 0 && i.Config.Approvals.Mail.Server == "" {
 		return nil, nil
 	}
 	var hooks []approval.Webhook
@@ -87,7 +91,11 @@ func (i *Instance) webhooks(a Assembly) (approval.Teller, error) {
 		if w.Private {
 			policy = outbound.Policy{AllowLoopback: true, AllowPrivate: outbound.PrivateNetworks()}
 		}
-		hook := approval.Webhook{Name: w.Name, URL: w.URL, Secret: key, Template: approval.Template(w.Template), Client: &http.Client{
+		address, err := webhookURL(w)
+		if err != nil {
+			return nil, err
+		}
+		hook := approval.Webhook{Name: w.Name, URL: address, Secret: key, Template: approval.Template(w.Template), Client: &http.Client{
 			Transport: outbound.New(policy).Transport(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}}
 		for _, e := range w.Events {
@@ -95,9 +103,56 @@ func (i *Instance) webhooks(a Assembly) (approval.Teller, error) {
 		}
 		hooks = append(hooks, hook)
 	}
+	if m := i.Config.Approvals.Mail; m.Server != "" {
+		hook, err := mailServer(m)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, hook)
+	}
 	var err error
-	i.told, err = approval.NewWebhooks(hooks, a.Now, a.Log)
+	i.told, err = approval.NewWebhooks(hooks, console.Summary, a.Now, a.Log)
 	return i.told, err
+}
+
+// webhookURL returns the URL of a webhook, which a file can have. An error does not repeat it.
+func webhookURL(w config.Webhook) (string, error) {
+	if w.URLFile == "" {
+		return w.URL, nil
+	}
+	data, err := os.ReadFile(string(w.URLFile))
+	if err != nil {
+		return "", fmt.Errorf("approvals.webhooks, %s, url_file: %w", w.Name, err)
+	}
+	address := strings.TrimSpace(string(data))
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !(w.Private && u.Scheme == "http") {
+		return "", fmt.Errorf("approvals.webhooks, %s, url_file: %s does not hold an https URL alone", w.Name, w.URLFile)
+	}
+	return address, nil
+}
+
+// mailServer is the mail server as a webhook.
+func mailServer(c config.Mail) (approval.Webhook, error) {
+	host, port, err := net.SplitHostPort(c.Server)
+	if err != nil {
+		return approval.Webhook{}, fmt.Errorf("approvals.mail.server: %w", err)
+	}
+	m := &approval.Mail{Host: host, From: c.From, To: c.To, Addresses: c.Addresses, Username: c.Username, Plain: net.ParseIP(host).IsLoopback()}
+	if m.Port, err = strconv.Atoi(port); err != nil {
+		return approval.Webhook{}, fmt.Errorf("approvals.mail.server: %w", err)
+	}
+	if c.PasswordFile != "" {
+		m.Password = func() (string, error) {
+			data, err := os.ReadFile(string(c.PasswordFile))
+			return strings.TrimSpace(string(data)), err
+		}
+	}
+	hook := approval.Webhook{Name: config.MailName, Mail: m}
+	for _, e := range c.Events {
+		hook.Events = append(hook.Events, approval.Event(e))
+	}
+	return hook, nil
 }
 
 // askPeople is the desk as the issuer knows it, nil where nothing is left to people.

@@ -4,9 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
+	"net/mail"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Approvals says who answers questions to people, and how they log in to the
@@ -22,6 +25,7 @@ type Approvals struct {
 	Audience         string         `key:"audience" doc:"Audience (aud) of a person's session in a shell. Agents refuse such a session. Default: issuer.url with /approve."`
 	Clients          []string       `key:"clients" doc:"Client ids by which only people get tokens, such as that of powerbox login; with several providers ISSUER#CLIENT. A session of such a client is a person's, whatever its audience, and agents refuse it. login.client_id is always one."`
 	Webhooks         []Webhook      `key:"webhooks" doc:"Webhooks for questions that wait for people, signed by the Standard Webhooks specification."`
+	Mail             Mail           `key:"mail" doc:"Mail server that sends questions to people. Absent: none."`
 	Login            Login          `key:"login" doc:"OpenID provider at which people log in. Absent, and without serve --dev: the first start prints a URL at which an administrator registers a passkey."`
 }
 
@@ -40,11 +44,60 @@ type ApprovalRule struct {
 // Webhook is a URL that is told of what waits for people.
 type Webhook struct {
 	Name     string   `key:"name" required:"true" format:"id" doc:"Name of the webhook, for the log."`
-	URL      string   `key:"url" required:"true" format:"url" doc:"URL that gets the messages, by POST."`
-	Secret   Secret   `key:"secret" required:"true" doc:"Secret of the signatures, at least 16 bytes: whsec_ and base64, or the bytes themselves."`
-	Template string   `key:"template" default:"json" enum:"json,chat,mail" doc:"Form of the message: json has everything but arguments; chat is {text}; mail is {to, subject, text} for a service that sends mail."`
+	URL      string   `key:"url" format:"url" doc:"URL that gets the messages, by POST."`
+	URLFile  Path     `key:"url_file" doc:"File with that URL, in place of url: the URL of Slack and Teams is a secret. Exactly one of the two."`
+	Secret   Secret   `key:"secret" doc:"Required, except with the templates slack and teams. Secret of the signatures, at least 16 bytes: whsec_ and base64, or the bytes themselves."`
+	Template string   `key:"template" default:"json" enum:"json,chat,mail,slack,teams" doc:"Form of the message: json has everything but arguments; slack is for an incoming webhook of Slack, teams for a Teams workflow that posts cards; chat is {text}; mail is {to, subject, text} for a service that sends mail."`
 	Events   []string `key:"events" doc:"Events to send: asked, overdue, answered, alert. Absent: all."`
 	Private  bool     `key:"private" doc:"Whether to admit addresses of this machine and of private networks, also without TLS."`
+}
+
+// Mail is an SMTP server for questions that wait for people.
+type Mail struct {
+	Server       string              `key:"server" format:"address" doc:"Mail server, host:port, for example mail.example.org:587. It must offer STARTTLS, unless it is on a loopback address."`
+	From         string              `key:"from" doc:"Sender's address. Required with server."`
+	To           []string            `key:"to" doc:"Addresses that get every message."`
+	Addresses    map[string][]string `key:"addresses" doc:"Addresses of single people and groups, which get what they are asked: user:bob or group:NAME, as in approvals.rules."`
+	Username     string              `key:"username" doc:"Name at the server. Absent: none."`
+	PasswordFile Path                `key:"password_file" doc:"File with the password, read again for every message. Required with username."`
+	Events       []string            `key:"events" doc:"Events to send: asked, overdue, answered, alert. Absent: all."`
+}
+
+// MailName is the name of the mail server among the webhooks.
+const MailName = "mail-server"
+
+// checkMail wants a server and addresses that can be told.
+func (k checker) checkMail() {
+	m := k.Approvals.Mail
+	if m.Server == "" {
+		if m.From != "" || len(m.To)+len(m.Addresses) > 0 || m.Username != "" {
+			k.place("approvals.mail.server", "is missing; want host:port of the mail server")
+		}
+		return
+	}
+	address := func(at, text string) {
+		if a, err := mail.ParseAddress(text); err != nil || a.Address != text || strings.ContainsFunc(text, unicode.IsControl) {
+			k.place(at, "%q is not an address; want one such as name@example.org", text)
+		}
+	}
+	address("approvals.mail.from", m.From)
+	for n, to := range m.To {
+		address(fmt.Sprintf("approvals.mail.to[%d]", n), to)
+	}
+	for _, who := range slices.Sorted(maps.Keys(m.Addresses)) {
+		for n, to := range m.Addresses[who] {
+			address(fmt.Sprintf("approvals.mail.addresses.%s[%d]", who, n), to)
+		}
+	}
+	if len(m.To)+len(m.Addresses) == 0 {
+		k.place("approvals.mail", "has no addresses; want to, or addresses")
+	}
+	if (m.Username == "") != (m.PasswordFile == "") {
+		k.place("approvals.mail", "has only one of username and password_file; want both")
+	}
+	for i, e := range m.Events {
+		k.known(fmt.Sprintf("approvals.mail.events[%d]", i), "event", e, []string{"asked", "overdue", "answered", "alert"})
+	}
 }
 
 // Key returns the secret's bytes.
@@ -68,13 +121,19 @@ func (k checker) checkWebhooks() {
 		at := fmt.Sprintf("approvals.webhooks[%d]", n)
 		if key, err := w.Key(); err != nil {
 			k.place(at+".secret", "%v", err)
-		} else if len(key) < 16 {
+		} else if len(key) < 16 && (len(key) > 0 || w.Template != "slack" && w.Template != "teams") {
 			k.place(at+".secret", "has %d bytes; want at least 16", len(key))
 		}
 		for i, e := range w.Events {
 			k.known(fmt.Sprintf("%s.events[%d]", at, i), "event", e, []string{"asked", "overdue", "answered", "alert"})
 		}
-		if !w.Private && !strings.HasPrefix(w.URL, "https://") {
+		if (w.URL == "") == (w.URLFile == "") {
+			k.place(at, "needs exactly one of url and url_file")
+		}
+		if w.Name == MailName {
+			k.place(at+".name", "%q is that of approvals.mail; want another", w.Name)
+		}
+		if w.URL != "" && !w.Private && !strings.HasPrefix(w.URL, "https://") {
 			k.place(at+".url", "%q is not https; want that, or private: true for an address of one's own", w.URL)
 		}
 	}
@@ -134,6 +193,7 @@ type Login struct {
 func (k checker) checkApprovals() {
 	k.checkRules()
 	k.checkWebhooks()
+	k.checkMail()
 	a := k.Approvals
 	if a.Fresh < time.Second {
 		k.place("approvals.fresh", "%s is less than a second", a.Fresh)

@@ -2,7 +2,6 @@ package approval
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -13,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,17 +31,25 @@ const (
 	TemplateJSON Template = "json"
 	TemplateChat Template = "chat"
 	TemplateMail Template = "mail"
+	// Slack and Teams are for incoming webhooks of these, whose URL is the secret.
+	TemplateSlack Template = "slack"
+	TemplateTeams Template = "teams"
 )
 
 // Webhook is a URL that is told of questions, signed as in Standard Webhooks.
 type Webhook struct {
 	Name     string
 	URL      string
-	Secret   []byte // of the signatures, 16 bytes at least
+	Secret   []byte // of the signatures, 16 bytes at least; none where the URL is the secret
 	Template Template
 	Events   []Event // none stands for all
 	Client   *http.Client
+	// Mail sends the messages in place of the URL. Optional.
+	Mail *Mail
 }
+
+// Says words a question in one sentence, as its page does, without arguments and resources.
+type Says func(q Question, now time.Time) string
 
 // The bounds of telling.
 const (
@@ -67,6 +75,7 @@ var tellAgain = []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 
 // accept them or the messages are not needed any more.
 type Webhooks struct {
 	hooks []Webhook
+	says  Says
 	now   func() time.Time
 	log   *slog.Logger
 
@@ -74,14 +83,18 @@ type Webhooks struct {
 	busy map[string]bool // webhooks that are being told
 }
 
-// NewWebhooks returns a [Teller], which tells nothing before Run.
-func NewWebhooks(hooks []Webhook, now func() time.Time, log *slog.Logger) (*Webhooks, error) {
+// NewWebhooks returns a [Teller], which tells nothing before Run. Says is optional.
+func NewWebhooks(hooks []Webhook, says Says, now func() time.Time, log *slog.Logger) (*Webhooks, error) {
+	if says == nil {
+		says = plainly
+	}
 	for _, h := range hooks {
-		if h.URL == "" || h.Client == nil || len(h.Secret) < 16 {
+		own := h.Template == TemplateSlack || h.Template == TemplateTeams
+		if h.Mail == nil && (h.URL == "" || h.Client == nil || len(h.Secret) < 16 && !own) {
 			return nil, fmt.Errorf("approval: webhook %q needs a URL, a client and a secret of 16 bytes at least", h.Name)
 		}
 	}
-	return &Webhooks{hooks: hooks, now: now, log: log, busy: map[string]bool{}}, nil
+	return &Webhooks{hooks: hooks, says: says, now: now, log: log, busy: map[string]bool{}}, nil
 }
 
 // Messages implements [Teller].
@@ -96,7 +109,7 @@ func (w *Webhooks) Messages(n News) ([]Message, error) {
 		if len(h.Events) > 0 && !slices.Contains(h.Events, n.Event) {
 			continue
 		}
-		body, err := h.Template.message(n)
+		body, err := h.message(n, w.says(n.Question, now))
 		if err != nil {
 			return nil, err
 		}
@@ -204,7 +217,7 @@ func (w *Webhooks) deliver(ctx context.Context, store Store, m Message) bool {
 	}
 	err = errNoHook
 	if i := slices.IndexFunc(w.hooks, func(h Webhook) bool { return h.Name == m.Hook }); i >= 0 {
-		err = w.hooks[i].post(ctx, m, w.now())
+		err = w.hooks[i].send(ctx, m, w.now())
 	}
 	if ctx.Err() != nil && err != nil {
 		return false // this server ends: it is due again
@@ -249,25 +262,50 @@ func (w *Webhooks) failed(m Message, why error) Message {
 // goneError says that a webhook wants no messages any more (HTTP status 410).
 type goneError struct{ error }
 
+// message gives news the form that the webhook has.
+func (h Webhook) message(n News, says string) ([]byte, error) {
+	if h.Mail != nil {
+		return letterOf(n, word(n, says), h.Name)
+	}
+	return h.Template.message(n, says)
+}
+
+func (h Webhook) send(ctx context.Context, one Message, now time.Time) error {
+	if h.Mail != nil {
+		return h.Mail.Send(ctx, one, now)
+	}
+	return h.post(ctx, one, now)
+}
+
+// unnamed drops the URL that net/http puts around its errors: it may be a secret.
+func unnamed(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
 // post sends a message with its signature over id, time and body.
 func (h Webhook) post(ctx context.Context, one Message, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, tellTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(one.Body))
 	if err != nil {
-		return err
+		return unnamed(err)
 	}
 	at := strconv.FormatInt(now.Unix(), 10)
-	mac := hmac.New(sha256.New, h.Secret)
-	fmt.Fprintf(mac, "%s.%s.", one.ID, at)
-	mac.Write(one.Body)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Webhook-Id", one.ID)
 	r.Header.Set("Webhook-Timestamp", at)
-	r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	if len(h.Secret) > 0 {
+		mac := hmac.New(sha256.New, h.Secret)
+		fmt.Fprintf(mac, "%s.%s.", one.ID, at)
+		mac.Write(one.Body)
+		r.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
 	response, err := h.Client.Do(r)
 	if err != nil {
-		return err
+		return unnamed(err)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing of it is used
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20))
@@ -280,40 +318,32 @@ func (h Webhook) post(ctx context.Context, one Message, now time.Time) error {
 	return nil
 }
 
-// message words news. Arguments are not in it: they are for the page, behind a
+// message gives news the form of the template.
+func (t Template) message(n News, says string) ([]byte, error) {
+	words := word(n, says)
+	switch t {
+	case TemplateSlack:
+		return words.slack()
+	case TemplateTeams:
+		return words.teams()
+	case TemplateChat:
+		return json.Marshal(map[string]string{"text": words.text()})
+	case TemplateMail:
+		return json.Marshal(map[string]any{"to": n.Question.asked(), "subject": words.Subject, "text": words.text()})
+	case TemplateJSON:
+	}
+	return n.all()
+}
+
+// all is everything about a question but its arguments, which are for the page, behind a
 // login.
-func (t Template) message(n News) ([]byte, error) {
+func (n News) all() ([]byte, error) {
 	q := n.Question
-	by := cmp.Or(q.Requester, q.Holder)
 	var asks []string
 	for _, m := range q.Matters {
 		for _, op := range m.Operations {
 			asks = append(asks, m.Grant+"/"+op.Name)
 		}
-	}
-	subject := subjects[n.Event]
-	text := fmt.Sprintf("%s: %s asks for %s at %s", subject, by, strings.Join(asks, ", "), q.Agent)
-	if q.Principal != "" {
-		text += ", for " + q.Principal
-	}
-	if q.Purpose != "" {
-		text += ". In its own words: \"" + harmless(q.Purpose) + "\""
-	}
-	text += "."
-	switch n.Event {
-	case EventAnswered:
-		text += " " + q.ended()
-	case EventAlert:
-		text += " People have refused it again and again: it may be hijacked."
-	case EventAsked, EventOverdue:
-		text += fmt.Sprintf(" Look at it until %s: %s", q.Expires.UTC().Format("2 Jan 15:04 MST"), n.URL)
-	}
-	switch t {
-	case TemplateChat:
-		return json.Marshal(map[string]string{"text": text})
-	case TemplateMail:
-		return json.Marshal(map[string]any{"to": q.asked(), "subject": subject, "text": text})
-	case TemplateJSON:
 	}
 	queue := "confirmation"
 	if q.review() {

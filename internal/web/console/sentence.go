@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -244,4 +245,14 @@ func matterSays(l *lang.Language, m issuer.Matter) (s sentence) {
 		s.say(", " + l.T("%s more", lang.Number(n)))
 	}
 	return s
+}
+
+// Summary words a question for those who are told of it elsewhere: the sentence of its page,
+// in English, without arguments and resources.
+func Summary(q approval.Question, now time.Time) string {
+	q.Matters = slices.Clone(q.Matters)
+	for n := range q.Matters {
+		q.Matters[n].Arguments, q.Matters[n].Resources = nil, nil
+	}
+	return deskSays(lang.English, q, now).String()
 }
