@@ -12,7 +12,7 @@ FUZZTIME ?= 30s
 MUTATE ?=
 # Flags of bench/reliability, such as -times 1 -only "kill -9".
 RELIABILITY ?=
-# Flags of tools/dist, such as -targets linux/amd64,darwin/arm64.
+# Flags of tools/release, such as -targets linux/amd64,darwin/arm64.
 DIST ?=
 # Flags of bench/differential, such as -time 60s, or -bindings grpc/js -seed 7.
 DIFFERENTIAL ?=
@@ -157,11 +157,11 @@ generate:
 	$(HOUSE) pictures -write
 
 dist:
-	go -C tools/dist run . -root $(CURDIR) -out $(CURDIR)/dist $(DIST)
+	go -C tools/release run . -root $(CURDIR) -out $(CURDIR)/dist $(DIST)
 
 # Builds the commit in two new folders, each with an empty build cache, and compares every artifact.
 dist-twice:
-	@tools/dist/twice.sh $(DIST)
+	@tools/release/twice.sh $(DIST)
 
 clean:
 	rm -rf dist

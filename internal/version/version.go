@@ -11,7 +11,7 @@ import (
 const Number = "0.1.0"
 
 // commit and date are of the commit that a release was built from. The linker sets them
-// (tools/dist); every other build has none and is a development build.
+// (tools/release); every other build has none and is a development build.
 var commit, date string
 
 // Build says what binary this is.

@@ -6,7 +6,7 @@ work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 for name in one a/longer/two; do
   git clone --quiet --no-hardlinks "$root" "$work/$name"
-  (cd "$work/$name/tools/dist" && GOCACHE="$work/$name.cache" go run . "$@")
+  (cd "$work/$name/tools/release" && GOCACHE="$work/$name.cache" go run . "$@")
 done
 diff -r "$work/one/dist" "$work/a/longer/two/dist"
 echo "both builds have the same bytes:"

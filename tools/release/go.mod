@@ -1,4 +1,4 @@
-module github.com/powerbox-project/powerbox/tools/dist
+module github.com/powerbox-project/powerbox/tools/release
 
 go 1.26.0
 

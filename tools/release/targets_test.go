@@ -14,7 +14,8 @@ import (
 func TestProgramsTypeCheckOnOtherSystems(t *testing.T) {
 	for _, on := range []target{{"windows", "amd64"}, {"darwin", "arm64"}} {
 		found, err := packages.Load(&packages.Config{
-			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedTypesSizes,
+			// With syntax, everything is checked from its source; else the go command would compile it first.
+			Mode: packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedTypesSizes | packages.NeedSyntax | packages.NeedTypesInfo,
 			Dir:  "../..",
 			Env:  append(os.Environ(), "CGO_ENABLED=0", "GOOS="+on.os, "GOARCH="+on.arch, "GOFLAGS="),
 		}, "./cmd/...")
