@@ -49,7 +49,7 @@ func run(ctx context.Context, write bool, hooks, calls int) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s := &stage{dir: dir, binary: filepath.Join(dir, "powerbox"), project: filepath.Join(dir, "p")}
 	s.env = append(os.Environ(), "HOME="+dir, "POWERBOX_GUARD_STATE="+filepath.Join(dir, "state"), "POWERBOX_GUARD_RUNTIME="+filepath.Join(dir, "run"))
-	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", s.binary, "./cmd/powerbox")
+	build := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", s.binary, "./cmd/powerbox") //nolint:gosec // the program under test
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -75,7 +75,7 @@ func run(ctx context.Context, write bool, hooks, calls int) (err error) {
 }
 
 func (s *stage) run(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.binary, args...)
+	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // the program under test
 	cmd.Dir, cmd.Env, cmd.Stdin = s.project, s.env, strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -126,7 +126,7 @@ func webhookURL(w config.Webhook) (string, error) {
 	}
 	address := strings.TrimSpace(string(data))
 	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "https" && !(w.Private && u.Scheme == "http") {
+	if err != nil || u.Host == "" || u.Scheme != "https" && (!w.Private || u.Scheme != "http") {
 		return "", fmt.Errorf("approvals.webhooks, %s, url_file: %s does not hold an https URL alone", w.Name, w.URLFile)
 	}
 	return address, nil

@@ -59,28 +59,44 @@ func TestSpansFollowTheConventions(t *testing.T) {
 		events int
 	}{
 		"a tool call": {
-			telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/call", Tool: "read_note", Decision: "allow", Mode: "require"}, "tools/call read_note",
-			map[string]string{"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_note", "network.transport": "tcp"}, []string{"error.type"}, 0,
+			telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/call", Tool: "read_note", Decision: "allow", Mode: "require"},
+			"tools/call read_note",
+			map[string]string{"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "read_note", "network.transport": "tcp"},
+			[]string{"error.type"},
+			0,
 		},
 		"a denied tool call": {
 			telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/call", Tool: "read_note", Decision: "deny", Mode: "require", Reasons: []string{"capability_required", "frozen"}},
-			"tools/call read_note", map[string]string{"error.type": "capability_required"}, nil, 2,
+			"tools/call read_note",
+			map[string]string{"error.type": "capability_required"},
+			nil, 2,
 		},
 		"another method of MCP": {
-			telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/list", Decision: "allow"}, "tools/list",
-			map[string]string{"mcp.method.name": "tools/list"}, []string{"gen_ai.operation.name", "gen_ai.tool.name"}, 0,
+			telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/list", Decision: "allow"},
+			"tools/list",
+			map[string]string{"mcp.method.name": "tools/list"},
+			[]string{"gen_ai.operation.name", "gen_ai.tool.name"},
+			0,
 		},
 		"a message to an agent": {
-			telemetry.Seen{Agent: "documents", Binding: "GRPC", Method: "SendMessage", Decision: "allow"}, "invoke_agent documents",
-			map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.id": "documents"}, []string{"mcp.method.name", "error.type"}, 0,
+			telemetry.Seen{Agent: "documents", Binding: "GRPC", Method: "SendMessage", Decision: "allow"},
+			"invoke_agent documents",
+			map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.id": "documents"},
+			[]string{"mcp.method.name", "error.type"},
+			0,
 		},
 		"a question about a task": {
-			telemetry.Seen{Agent: "documents", Binding: "GRPC", Method: "GetTask", Decision: "allow"}, "powerbox GetTask",
-			map[string]string{"gen_ai.agent.id": "documents"}, []string{"gen_ai.operation.name"}, 0,
+			telemetry.Seen{Agent: "documents", Binding: "GRPC", Method: "GetTask", Decision: "allow"},
+			"powerbox GetTask",
+			map[string]string{"gen_ai.agent.id": "documents"},
+			[]string{"gen_ai.operation.name"},
+			0,
 		},
 		"a call in mode observe that would have been denied": {
 			telemetry.Seen{Agent: "documents", Binding: "GRPC", Method: "SendMessage", Decision: "abstain", Mode: "observe", Reasons: []string{"capability_required"}},
-			"invoke_agent documents", nil, []string{"error.type"}, 1,
+			"invoke_agent documents", nil,
+			[]string{"error.type"},
+			1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

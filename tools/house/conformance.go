@@ -159,7 +159,7 @@ func namesID(test string, tests map[string]testFunc, id string) bool {
 // library and its verifiers alone.
 func bindings() []string {
 	return []string{
-		"JSON-RPC", "HTTP+JSON", "gRPC", "A2A 0.3", "SEP methods", "Agent Auth", "MCP", "ext_authz", "console", "command line", "offline",
+		"JSON-RPC", "HTTP+JSON", "gRPC", "A2A 0.3", "SEP methods", "Agent Auth", "MCP", "ext_authz", "ext_proc", "forward-auth", "OAuth", "/v1", "console", "command line", "offline",
 	}
 }
 

@@ -48,7 +48,7 @@ func (p *Program) Serve(ctx context.Context, binary, dir, listen string, patienc
 		return err
 	}
 	defer func() { _ = log.Close() }()                             // the process has it
-	p.process = exec.CommandContext(ctx, binary, "serve", "--dev") //nolint:gosec // the program under test
+	p.process = exec.CommandContext(ctx, binary, "serve", "--dev")
 	p.process.Dir, p.process.Stdout, p.process.Stderr = dir, log, log
 	if err := p.process.Start(); err != nil {
 		return err

@@ -193,10 +193,8 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 			return err
 		}
 		defer keys.Ring.Close()
-		if signer != "" {
-			if signer, err = filepath.Abs(signer); err != nil {
-				return err
-			}
+		if signer, err = absolute(signer); err != nil {
+			return err
 		}
 		kept, err := enrol(cmd.Context(), keys, server, fingerprint, secret, algorithm, signer)
 		if err != nil {
@@ -209,6 +207,14 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// absolute is a file as it is found from every folder, "" for none.
+func absolute(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	return filepath.Abs(file)
 }
 
 // enrol makes the keys known to the server whose key has that fingerprint, and

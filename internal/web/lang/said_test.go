@@ -12,13 +12,13 @@ import (
 func TestSaidTranslatesFinishedTexts(t *testing.T) {
 	for english, german := range map[string]string{
 		"a capability is required":                                        "eine Berechtigung ist erforderlich",
-		`no agent "mail" is protected here`:                               "hier wird kein Agent „mail“ geschützt",
+		`no agent "mail" is protected here`:                               "hier wird kein Agent \u201email\u201c geschützt",
 		"the scope of desk at mail allows it":                             "der Geltungsbereich von desk bei mail erlaubt es",
-		`operation "%s": argument "b" is required (max)`:                  "Operation „%s“: das Argument „b“ ist erforderlich (max)",
-		`operation "a\nb" is not granted`:                                 "die Operation „a\\nb“ ist nicht erteilt",
+		`operation "%s": argument "b" is required (max)`:                  "Operation \u201e%s\u201c: das Argument \u201eb\u201c ist erforderlich (max)",
+		`operation "a\nb" is not granted`:                                 "die Operation \u201ea\\nb\u201c ist nicht erteilt",
 		"words that no catalogue has":                                     "words that no catalogue has",
 		"an operator froze the agent mail":                                "ein Betreiber hat den Agenten mail gesperrt",
-		`operation "x": argument "y" does not satisfy its max constraint`: "Operation „x“: das Argument „y“ erfüllt seine Grenze max nicht",
+		`operation "x": argument "y" does not satisfy its max constraint`: "Operation \u201ex\u201c: das Argument \u201ey\u201c erfüllt seine Grenze max nicht",
 	} {
 		if got := German.Said(english); got != german {
 			t.Errorf("%s: %s; want %s", english, got, german)
