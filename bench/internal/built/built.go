@@ -47,7 +47,7 @@ func (p *Program) Serve(ctx context.Context, binary, dir, listen string, patienc
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                             // the process has it
+	defer func() { _ = log.Close() }() // the process has it
 	p.process = exec.CommandContext(ctx, binary, "serve", "--dev")
 	p.process.Dir, p.process.Stdout, p.process.Stderr = dir, log, log
 	if err := p.process.Start(); err != nil {
