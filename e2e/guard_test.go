@@ -22,7 +22,7 @@ type codingAgent struct {
 
 func newCodingAgent(t *testing.T, more ...string) *codingAgent {
 	t.Helper()
-	base, err := os.MkdirTemp("", "pb") // a socket's path is short
+	base, err := os.MkdirTemp("", "pb") //nolint:usetesting // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}

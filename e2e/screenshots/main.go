@@ -78,7 +78,7 @@ func main() {
 func run(ctx context.Context, program, folder string, review bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	demo := exec.CommandContext(ctx, program, "demo", "--keep") //nolint:gosec // a developer names the program
+	demo := exec.CommandContext(ctx, program, "demo", "--keep")
 	demo.Cancel = func() error { return demo.Process.Signal(os.Interrupt) }
 	out, err := demo.StdoutPipe()
 	if err != nil {

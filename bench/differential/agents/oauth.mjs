@@ -50,6 +50,7 @@ for (let name = await line(); name; name = await line()) {
     const got = await authorized(() => client.callTool({ name, arguments: { title: 'budget' } }));
     console.log(got.content[0].text);
   } catch (e) {
+    console.error(e);
     console.log('failed');
   }
 }

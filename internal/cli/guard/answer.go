@@ -12,7 +12,8 @@ import (
 
 func newQuestions(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use: "questions", Short: "List what sessions ask", Args: cobra.NoArgs,
+		Use: "questions", Short: "List what sessions ask",
+		Example: "  powerbox guard questions", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := locate(p)
 			if err != nil {
@@ -37,7 +38,8 @@ func newQuestions(p *cli.Program) *cobra.Command {
 func newAnswer(p *cli.Program) *cobra.Command {
 	var a daemon.Answer
 	cmd := &cobra.Command{
-		Use: "answer ID --allow once|task|no", Short: "Answer what a session asks", Args: cobra.ExactArgs(1),
+		Use: "answer ID --allow once|task|no", Short: "Answer what a session asks",
+		Example: "  powerbox guard answer q1 --allow once", Args: cobra.ExactArgs(1),
 		Long: "An answer for the task is remembered for the agent that asked, until its lease ends. It lifts exactly what\n" +
 			"was asked, or with --under everything of that kind below a folder. It never goes beyond the ask part of the grant.",
 		RunE: func(cmd *cobra.Command, args []string) error {

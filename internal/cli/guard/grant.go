@@ -16,7 +16,8 @@ func newGrant(p *cli.Program) *cobra.Command {
 	var project *string
 	var yes, commands bool
 	cmd := &cobra.Command{
-		Use: "grant [FILE]", Short: "Give the sessions of a project what a file says, or show what they have", Args: cobra.MaximumNArgs(1),
+		Use: "grant [FILE]", Short: "Give the sessions of a project a grant, or show it",
+		Example: "  powerbox guard grant grant.yaml", Args: cobra.MaximumNArgs(1),
 		Long: "A file in the project gives nothing before this command. Sessions that run keep what they began with.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if commands {

@@ -28,7 +28,8 @@ const (
 
 func newHook(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use: "hook CLIENT", Short: "Answer one hook of a coding agent, from standard input", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "hook CLIENT", Short: "Answer one hook of a coding agent, from standard input",
+		Example: "  powerbox guard hook claude-code < event.json", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := clients.Find(args[0])
 			if err != nil {
@@ -138,7 +139,8 @@ func newDaemon(p *cli.Program) *cobra.Command {
 	var idle time.Duration
 	var announce, stop bool
 	cmd := &cobra.Command{
-		Use: "daemon", Short: "Run the daemon that decides; hooks start it when they need it", Args: cobra.NoArgs,
+		Use: "daemon", Short: "Run the daemon that decides; hooks start it when they need it",
+		Example: "  powerbox guard daemon", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := locate(p)
 			if err != nil {

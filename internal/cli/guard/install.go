@@ -48,7 +48,8 @@ func book(at place) install.Book { return install.Book{Dir: filepath.Join(at.sta
 func newInstall(p *cli.Program) *cobra.Command {
 	var s *scope
 	cmd := &cobra.Command{
-		Use: "install " + strings.Join(clientNames(), "|"), Short: "Write the guard's hooks into the settings of a coding agent", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
+		Use: "install " + strings.Join(clientNames(), "|"), Short: "Write the guard's hooks into the settings of a coding agent",
+		Example: "  powerbox guard install claude-code", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
 		Long: "Install shows what it would write, asks, and writes it. What a file has stays as it is, comments and order\n" +
 			"included. Uninstall takes it out again.",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -114,7 +115,8 @@ func (s *scope) confirm(p *cli.Program, changes []install.Change) (bool, error) 
 func newUninstall(p *cli.Program) *cobra.Command {
 	var s *scope
 	cmd := &cobra.Command{
-		Use: "uninstall " + strings.Join(clientNames(), "|"), Short: "Take the guard's hooks out of the settings again", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
+		Use: "uninstall " + strings.Join(clientNames(), "|"), Short: "Take the guard's hooks out of the settings again",
+		Example: "  powerbox guard uninstall claude-code", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			at, err := locate(p)
 			if err != nil {
@@ -157,7 +159,8 @@ func newUninstall(p *cli.Program) *cobra.Command {
 func newStatus(p *cli.Program) *cobra.Command {
 	var project *string
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show which coding agents are guarded, the grant and the daemon", Args: cobra.NoArgs,
+		Use: "status", Short: "Show which coding agents are guarded, the grant and the daemon",
+		Example: "  powerbox guard status", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := locate(p)
 			if err != nil {

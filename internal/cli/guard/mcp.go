@@ -13,7 +13,8 @@ import (
 
 func newMCP(p *cli.Program) *cobra.Command {
 	return &cobra.Command{
-		Use: "mcp", Short: "Serve MCP on standard input, so that an agent can look up what it may do", Args: cobra.NoArgs, Hidden: true,
+		Use: "mcp", Short: "Serve MCP on standard input, which tells an agent what it may do",
+		Example: "  powerbox guard mcp", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := locate(p)
 			if err != nil {

@@ -36,7 +36,8 @@ func usage(p *cli.Program, project string) (daemon.Usage, error) {
 func newReport(p *cli.Program) *cobra.Command {
 	var project *string
 	cmd := &cobra.Command{
-		Use: "report", Short: "Show what the sessions of a project used, and what was denied", Args: cobra.NoArgs,
+		Use: "report", Short: "Show what the sessions of a project used, and what was denied",
+		Example: "  powerbox guard report", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			u, err := usage(p, *project)
 			if err != nil {

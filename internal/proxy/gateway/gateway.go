@@ -395,7 +395,7 @@ func (x *received) noCall() (status int, err error) {
 func (g *Gateway) timely(serve func(http.ResponseWriter, *http.Request, *agent, string)) func(http.ResponseWriter, *http.Request, *agent, string) {
 	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
 		control := http.NewResponseController(w)
-		if err := control.SetReadDeadline(g.config.Now().Add(g.config.BodyTime)); err != nil {
+		if err := control.SetReadDeadline(time.Now().Add(g.config.BodyTime)); err != nil { //nolint:forbidigo // the connection has the machine's clock
 			g.config.Log.ErrorContext(r.Context(), "no deadline for a body", "error", err)
 			http.Error(w, "this server cannot bound the time of a body", http.StatusInternalServerError)
 			return
