@@ -6,3 +6,6 @@ CREATE TABLE consent (
     body   BYTEA NOT NULL,
     PRIMARY KEY (agent, person)
 );
+
+-- +goose Down
+DROP TABLE consent;
