@@ -89,7 +89,7 @@ func (r *release) build(ctx context.Context, t target, name string) ([]byte, err
 	out := filepath.Join(dir, name)
 	const of = "github.com/powerbox-project/powerbox/internal/version"
 	flags := fmt.Sprintf("-s -w -buildid= -X %s.commit=%s -X %s.date=%s", of, r.commit, of, r.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", out, "./cmd/"+name) //nolint:gosec // names of this program
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", out, "./cmd/"+name)
 	cmd.Dir = r.root
 	// Settings of this machine that would change the bytes have no say.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GOFIPS140=off")

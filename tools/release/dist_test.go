@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,7 +152,7 @@ func TestImageIsValidAndUnprivileged(t *testing.T) {
 	in := tar.NewReader(bytes.NewReader(r.read(t, r.name(linux)+".oci.tar")))
 	for {
 		h, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

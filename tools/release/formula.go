@@ -34,5 +34,5 @@ func (r *release) formula(built []target) error {
 	if err := formulaOf.Execute(&out, map[string]any{"Version": r.version, "Home": home, "License": license, "Sums": sums}); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, "powerbox.rb"), out.Bytes(), 0o644) //nolint:gosec // to be read by all
+	return os.WriteFile(filepath.Join(r.out, "powerbox.rb"), out.Bytes(), 0o644)
 }

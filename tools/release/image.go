@@ -80,7 +80,7 @@ func (r *release) image(t target, program []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, r.name(t)+".oci.tar"), data, 0o644) //nolint:gosec // to be read by all
+	return os.WriteFile(filepath.Join(r.out, r.name(t)+".oci.tar"), data, 0o644)
 }
 
 // rootfs is the one layer.

@@ -21,7 +21,7 @@ func (r *release) packages(t target, binaries []file) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	for _, b := range binaries {
-		if err := os.WriteFile(filepath.Join(dir, b.name), b.data, 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, b.name), b.data, 0o755); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (r *release) pack(format string, t target, dir string) error {
 	if err := p.Package(info, &out); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, r.name(t)+"."+format), out.Bytes(), 0o644) //nolint:gosec // to be read by all
+	return os.WriteFile(filepath.Join(r.out, r.name(t)+"."+format), out.Bytes(), 0o644)
 }
 
 var program = regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/powerbox `)
@@ -89,7 +89,7 @@ func (r *release) units(dir string) error {
 		}
 		data = program.ReplaceAll(data, []byte("ExecStart=/usr/bin/powerbox "))
 		data = bytes.Replace(data, []byte("DynamicUser=yes\n"), []byte("DynamicUser=yes\nUser=powerbox\nGroup=powerbox\n"), 1)
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644); err != nil { //nolint:gosec // to be read by all
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func TestKeysAreInAWS(t *testing.T) {
 	made := map[string]crypto.Signer{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
-			KeySpec, KeyUsage, KeyId, MessageType, SigningAlgorithm string
+			KeySpec, KeyUsage, KeyID, MessageType, SigningAlgorithm string
 			Message                                                 []byte
 		}
 		if json.NewDecoder(r.Body).Decode(&q) != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKID/") {
@@ -42,11 +42,11 @@ func TestKeysAreInAWS(t *testing.T) {
 			made["arn:ec"], _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 			out = map[string]any{"KeyMetadata": map[string]any{"KeyId": "ec", "Arn": "arn:ec"}}
 		case op == "TrentService.GetPublicKey":
-			der, _ := x509.MarshalPKIXPublicKey(made[q.KeyId].Public())
+			der, _ := x509.MarshalPKIXPublicKey(made[q.KeyID].Public())
 			out = map[string]any{"PublicKey": der}
-		case op == "TrentService.Sign" && (q.KeyId == "arn:ed" && q.MessageType == "RAW" && q.SigningAlgorithm == "ED25519_SHA_512" || q.KeyId == "arn:ec" && q.MessageType == "DIGEST" && q.SigningAlgorithm == "ECDSA_SHA_256"):
-			hash := map[string]crypto.Hash{"arn:ed": 0, "arn:ec": crypto.SHA256}[q.KeyId]
-			signature, _ := made[q.KeyId].Sign(rand.Reader, q.Message, hash)
+		case op == "TrentService.Sign" && (q.KeyID == "arn:ed" && q.MessageType == "RAW" && q.SigningAlgorithm == "ED25519_SHA_512" || q.KeyID == "arn:ec" && q.MessageType == "DIGEST" && q.SigningAlgorithm == "ECDSA_SHA_256"):
+			hash := map[string]crypto.Hash{"arn:ed": 0, "arn:ec": crypto.SHA256}[q.KeyID]
+			signature, _ := made[q.KeyID].Sign(rand.Reader, q.Message, hash)
 			out = map[string]any{"Signature": signature}
 		default:
 			t.Errorf("an unknown request: %s %+v", op, q)

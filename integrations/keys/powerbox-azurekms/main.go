@@ -64,7 +64,7 @@ func (store) Algorithms() []string { return []string{keys.ES256} }
 // Create implements [keys.Store]. The reference of a key is NAME/VERSION.
 func (s store) Create(ctx context.Context, name, algorithm string) (string, error) {
 	if algorithm != keys.ES256 {
-		return "", fmt.Errorf("Azure has no keys for %q", algorithm)
+		return "", fmt.Errorf("no keys for %q at Azure", algorithm)
 	}
 	kind := azkeys.KeyTypeEC
 	if s.hsm {
@@ -104,7 +104,7 @@ func (s store) Public(ctx context.Context, key string) (crypto.PublicKey, error)
 // Sign implements [keys.Store].
 func (s store) Sign(ctx context.Context, key, algorithm string, message []byte) ([]byte, error) {
 	if algorithm != keys.ES256 {
-		return nil, fmt.Errorf("Azure does not sign by %q", algorithm)
+		return nil, fmt.Errorf("no signatures by %q at Azure", algorithm)
 	}
 	name, version, _ := strings.Cut(key, "/")
 	signed, err := s.client.Sign(ctx, name, version, azkeys.SignParameters{Algorithm: to.Ptr(azkeys.SignatureAlgorithmES256), Value: message}, nil)

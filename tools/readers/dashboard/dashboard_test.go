@@ -181,7 +181,7 @@ func TestRatesAreOfCounters(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		parser.Inspect(parsed, func(node parser.Node, path []parser.Node) error {
+		parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
 			call, ok := node.(*parser.Call)
 			if !ok || call.Func.Name != "rate" && call.Func.Name != "increase" {
 				return nil
