@@ -84,7 +84,7 @@ func (s *stage) run(ctx context.Context, stdin string, args ...string) (string, 
 	return string(out), err
 }
 
-// row is what was measured of one kind.
+// row holds the measurements of one kind.
 type row struct {
 	name  string
 	times []time.Duration

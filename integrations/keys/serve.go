@@ -91,7 +91,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, s Store) error {
 			line, _ := json.Marshal(a) // it holds texts alone
 			writing.Lock()
 			defer writing.Unlock()
-			_, _ = out.Write(append(line, '\n')) // where nobody reads, the input ends too
+			_, _ = out.Write(append(line, '\n')) // if the server stops reading, the input ends too
 		})
 	}
 	working.Wait()

@@ -65,7 +65,7 @@ func cefName(r evidence.Record) string {
 	return "Observed"
 }
 
-// cefSeverity is low (3) for what was allowed or observed, and medium (6) for a denial.
+// cefSeverity is low (3) for an allowed or observed call, and medium (6) for a denial.
 func cefSeverity(d evidence.Decision) int {
 	if d == evidence.Deny {
 		return 6

@@ -47,7 +47,7 @@ type Webhook struct {
 	URL      string   `key:"url" format:"url" doc:"URL that gets the messages, by POST."`
 	URLFile  Path     `key:"url_file" doc:"File with that URL, in place of url: the URL of Slack and Teams is a secret. Exactly one of the two."`
 	Secret   Secret   `key:"secret" doc:"Required, except with the templates slack and teams. Secret of the signatures, at least 16 bytes: whsec_ and base64, or the bytes themselves."`
-	Template string   `key:"template" default:"json" enum:"json,chat,mail,slack,teams" doc:"Form of the message: json has everything but arguments; slack is for an incoming webhook of Slack, teams for a Teams workflow that posts cards; chat is {text}; mail is {to, subject, text} for a service that sends mail."`
+	Template string   `key:"template" default:"json" enum:"json,chat,mail,slack,teams" doc:"Form of the message. With json it has everything except arguments. Use slack for an incoming webhook of Slack, and teams for a Teams workflow that posts cards. With chat it is {text}. With mail it is {to, subject, text}, for a service that sends mail."`
 	Events   []string `key:"events" doc:"Events to send: asked, overdue, answered, alert. Absent: all."`
 	Private  bool     `key:"private" doc:"Whether to admit addresses of this machine and of private networks, also without TLS."`
 }

@@ -142,7 +142,7 @@ func discard(r *http.Response) {
 	_ = r.Body.Close()
 }
 
-// send makes the request with a secret. Nothing of what is returned has it.
+// send makes the request with a secret. Neither the response nor the error has it.
 func (w *way) send(r *http.Request, body []byte, secret config.Secret) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	if out.Body = http.NoBody; body != nil {

@@ -22,7 +22,7 @@ func formsOf(secret string) forms {
 	if text, err := json.Marshal(secret); err == nil {
 		all = append(all, strings.Trim(string(text), `"`))
 	}
-	// In base64 a text has three forms, by its place in what is encoded. The ends depend on
+	// In base64 a text has three forms, by its place in the encoded bytes. The ends depend on
 	// the neighbours and are left out.
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
@@ -137,7 +137,7 @@ func (h *hiding) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Writer masks a secret in what is written, such as the errors of a program that has it.
+// Writer masks a secret in its output, such as the errors of a program that has the secret.
 func Writer(to io.Writer, secret string) io.Writer {
 	return &writing{to: to, forms: formsOf(secret)}
 }

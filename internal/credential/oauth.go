@@ -82,7 +82,7 @@ func isInvalidGrant(err error) bool {
 
 // Consents keeps what persons consented to, sealed.
 type Consents interface {
-	// Consent returns what is kept for a person at an agent, nil for nothing.
+	// Consent returns a person's stored consent at an agent, nil for none.
 	Consent(ctx context.Context, agent, person string) ([]byte, error)
 	// KeepConsent keeps it. It removes it where sealed is nil.
 	KeepConsent(ctx context.Context, agent, person string, sealed []byte) error

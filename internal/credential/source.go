@@ -58,7 +58,7 @@ type failure struct {
 	err error
 }
 
-// Times and size of what is kept.
+// Times and number of kept secrets.
 const (
 	early   = 30 * time.Second // before the end of a secret another one is got
 	life    = 5 * time.Minute  // of one without an end
@@ -125,7 +125,7 @@ func (k *Kept) keep(person string, got Got, err error) error {
 	return err
 }
 
-// Forget drops what is kept for a person.
+// Forget drops the secret and the failure kept for a person.
 func (k *Kept) Forget(person string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/guard/shell"
 )
 
-// Limits are what somebody may do. Paths are relative to the project and hold for everything
-// below them.
+// Limits list the permitted operations. Paths are relative to the project and hold for
+// everything below them.
 type Limits struct {
 	Read   []string `yaml:"read,omitempty"`
 	Edit   []string `yaml:"edit,omitempty"`

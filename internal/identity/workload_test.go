@@ -237,7 +237,7 @@ func TestTokensNameAgentsByTheirClaims(t *testing.T) {
 	}
 }
 
-// Tokens of an issuer of programs are no persons', and name an agent or nobody.
+// Tokens of an issuer of programs name an agent or are refused, and make no person's session.
 func TestTokensOfProgramsAreOfNoPerson(t *testing.T) {
 	i := newIssuer(t)
 	p := i.provider()

@@ -1,5 +1,5 @@
-// Package built runs the built powerbox for measurements: it starts and ends the program, reads
-// the CPU time and memory of its process, and writes a section of a page with what was measured.
+// Package built runs the built powerbox for measurements. It starts and ends the program, reads
+// the CPU time and memory of its process, and writes the results into a section of a page.
 package built
 
 import (

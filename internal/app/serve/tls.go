@@ -34,8 +34,8 @@ type Source struct {
 	Setting string // in the configuration
 	Files   []config.Path
 	Use     func(contents [][]byte) error
-	// Drop takes out of use what was read before, where files can no longer be used. Nil:
-	// that stays in use.
+	// Drop takes the last usable contents out of use when the files can no longer be used.
+	// Nil: they stay in use.
 	Drop func()
 	seen [sha256.Size]byte // the files' digest when they were last looked at
 }

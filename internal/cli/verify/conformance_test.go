@@ -146,7 +146,7 @@ func TestConformanceScoresTheOtherVerifier(t *testing.T) {
 	}
 }
 
-// TestConformanceAnswer answers questions of every kind as run does by itself.
+// TestConformanceAnswer answers questions of every kind, as run does without --against.
 func TestConformanceAnswer(t *testing.T) {
 	var asked, said bytes.Buffer
 	var want []string

@@ -152,7 +152,7 @@ func TestScenariosOfUsers(t *testing.T) {
 		w.want("beyond the session", decision(w.tool("a", "Edit", map[string]any{"file_path": "/etc/x"})), "deny")
 	})
 	// https://github.com/anthropics/claude-code/issues/43772 and 52557 (nearest to those that could be read):
-	// a mode in which the client asks nobody changes nothing here.
+	// a mode in which the client never asks changes nothing here.
 	t.Run("claude-code bypassPermissions", func(t *testing.T) {
 		w := newTown(t, townGrant)
 		start(w, "a", "reviewer")

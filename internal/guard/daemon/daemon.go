@@ -283,7 +283,7 @@ func denial(v guard.Verdict) string {
 }
 
 func (d *Daemon) outcome(s *session, e guard.Event, now time.Time) error {
-	if e.Call.Kind == guard.Starting { // whoever it announced has started by now
+	if e.Call.Kind == guard.Starting { // the announced sub-agent has started by now
 		s.spawns = deleteCall(s.spawns, e.Call.ID)
 	}
 	key := s.Client + "\n" + s.ID + "\n" + e.Call.ID

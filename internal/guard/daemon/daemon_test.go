@@ -212,7 +212,7 @@ func TestNestedSubAgentHoldsNoMoreThanTheOneThatStartedIt(t *testing.T) {
 	w.claude("SubagentStart", "agent_id", "a1", "agent_type", "writer")
 	w.want("edit of the writer", decision(w.tool("a1", "Edit", map[string]any{"file_path": w.project + "/internal/a/x.go"})), "allow")
 	w.want("edit elsewhere", decision(w.tool("a1", "Edit", map[string]any{"file_path": w.project + "/internal/x.go"})), "deny")
-	w.claude("SubagentStart", "agent_id", "a2", "agent_type", "reviewer") // nobody announced it
+	w.claude("SubagentStart", "agent_id", "a2", "agent_type", "reviewer") // no call announced it
 	w.want("git diff of the second", w.bash("a2", "git diff"), "deny")    // the writer has no git diff, and may have started it
 }
 
@@ -227,7 +227,7 @@ func TestSectionOfASubAgentCannotWiden(t *testing.T) {
 	w.want("a question stays one", w.bash("a1", "git commit -m x"), "deny") // a sub-agent's client does not ask
 }
 
-// What a person answers lifts the question, for the agent that asked and for what was asked.
+// A person's answer lifts that one question, and only for the agent that asked.
 func TestAnswersLiftQuestionsAndNothingElse(t *testing.T) {
 	w := newTown(t, townGrant)
 	edit := func(name string) string {

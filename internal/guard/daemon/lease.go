@@ -154,8 +154,8 @@ func tools(a powerbox.Authority) ([]powerbox.Clause, error) {
 	return out, nil
 }
 
-// alternatives are the parts of a constraint of which one suffices. What is no single path,
-// name or host is left out, which permits less.
+// alternatives returns the parts of a constraint of which one suffices. It leaves out
+// everything except single paths, names and hosts, which permits less.
 func alternatives(c powerbox.Constraint) []powerbox.Constraint {
 	var out []powerbox.Constraint
 	switch c := c.(type) {

@@ -14,7 +14,7 @@ func Place(dir, home string) shell.Place {
 	return shell.Place{Dir: dir, Home: home, Link: link, List: list}
 }
 
-// link reads a symbolic link. What is none, or does not exist, has no target.
+// link reads a symbolic link. Other files and missing ones have no target.
 func link(path string) (string, error) {
 	info, err := os.Lstat(path)
 	switch {

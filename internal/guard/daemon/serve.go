@@ -112,7 +112,7 @@ func serve(ctx context.Context, d *Daemon, at Socket, idle time.Duration, ready 
 }
 
 func handle(ctx context.Context, d *Daemon, at Socket, conn net.Conn, stop func()) {
-	defer func() { _ = conn.Close() }() // the answer was written, or nobody waits for it
+	defer func() { _ = conn.Close() }() // the answer was written, or the client is gone
 	if uid, err := peer(conn); err != nil || uid != at.UID {
 		return
 	}

@@ -38,7 +38,7 @@ func socket(t *testing.T) daemon.Socket {
 	return daemon.Socket{Dir: filepath.Join(dir, "run"), UID: os.Getuid()}
 }
 
-// The socket is its user's alone, and the daemon answers nobody else.
+// Only its user can open the socket, and the daemon answers only that user.
 func TestSocketIsItsUsersAlone(t *testing.T) {
 	w, at := newTown(t, townGrant), socket(t)
 	stop := listen(t, w, at, time.Minute)
@@ -81,7 +81,7 @@ func TestFolderOfTheSocketIsItsUsersAlone(t *testing.T) {
 	}
 }
 
-// A daemon that nobody calls ends, and one that was killed leaves a socket that the next replaces.
+// An idle daemon ends. A killed one leaves a socket, which the next daemon replaces.
 func TestIdleDaemonEnds(t *testing.T) {
 	w, at := newTown(t, townGrant), socket(t)
 	if err := os.Mkdir(at.Dir, 0o700); err != nil {

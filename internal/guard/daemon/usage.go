@@ -80,7 +80,7 @@ func (u Usage) Report(w io.Writer) error {
 	return nil
 }
 
-// Advise returns the grant that would have sufficed. What was denied is not in it.
+// Advise returns the grant that would have sufficed. It leaves out denied calls.
 func (u Usage) Advise() ([]byte, error) {
 	used := map[string]map[string]bool{}
 	for r := range u.rows {

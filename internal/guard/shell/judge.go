@@ -16,7 +16,7 @@ type judge struct {
 	acts  []Act
 
 	flags map[string]bool // those that are set
-	args  []piece         // what is no flag
+	args  []piece         // words other than flags
 }
 
 // duration is the first argument of timeout.

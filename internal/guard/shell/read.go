@@ -9,7 +9,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Bounds of what is read, so that a hostile line costs no more than an honest one.
+// Bounds of the input, so that a hostile line costs no more than an honest one.
 const (
 	MaxBytes    = 64 << 10
 	maxCommands = 256

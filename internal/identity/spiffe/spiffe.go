@@ -127,8 +127,8 @@ func (d *Domains) Verify(chain []*x509.Certificate, now time.Time) error {
 	return a.verify(chain, now)
 }
 
-// verify believes a chain, or says why not. What was verified is remembered, since it is
-// asked about with every request.
+// verify believes a chain, or says why not. It remembers verified chains, since
+// every request asks about one.
 func (a *authorities) verify(chain []*x509.Certificate, now time.Time) error {
 	sum := sha256.New()
 	for _, c := range chain {

@@ -44,7 +44,7 @@ type Keeper interface {
 	// Sign signs a message by Ed25519, and by ES256 the SHA-256 digest that message is.
 	// The signature has 64 bytes.
 	Sign(ctx context.Context, reference, algorithm string, message []byte) ([]byte, error)
-	// Close ends what was started.
+	// Close ends everything that the keeper started.
 	Close() error
 }
 

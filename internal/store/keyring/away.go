@@ -15,9 +15,8 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// away is where signing keys are made that are not files. The file of such a key has a
-// reference to it, so that names, rotation and the comparison with what is on record are
-// those of files.
+// away makes the signing keys that are not files. The file of such a key holds a reference
+// to it, so names, rotation and the comparison with the recorded keys are those of files.
 type away struct {
 	keeper   keeper.Keeper
 	patience time.Duration          // for a signature

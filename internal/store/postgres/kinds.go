@@ -50,7 +50,7 @@ func (s *Store) ViewRegistry(ctx context.Context, read func(registry.Reader) err
 	return s.view(ctx, func(r rows.Reader) error { return read(r) })
 }
 
-// Consent returns what is kept of a person's consent at an agent, nil for nothing.
+// Consent returns a person's stored consent at an agent, nil for none.
 func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byte, err error) {
 	err = s.view(ctx, func(r rows.Reader) error {
 		sealed, err = r.Consent(agent, person)

@@ -126,8 +126,8 @@ func (s *Store) find(token [16]byte) error {
 	}
 }
 
-// answerLate answers the changes of a batch of which it is unknown what became of it. Those
-// that did not fail by themselves may still happen, and their callers can wait for that.
+// answerLate answers the changes of a batch whose outcome is unknown. Changes without an
+// error of their own may still happen, and their callers can wait for that.
 func (s *Store) answerLate(u *unknown, batch []*change, results []error) {
 	late := make([]chan error, 0, len(batch))
 	for i, c := range batch {

@@ -6,7 +6,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
-// Consent returns what is kept of a person's consent at an agent, nil for nothing.
+// Consent returns a person's stored consent at an agent, nil for none.
 func (r Reader) Consent(agent, person string) ([]byte, error) {
 	sealed, err := first(bodies[[]byte](r, "SELECT body FROM consent WHERE agent = ? AND person = ?", agent, person))
 	if errors.Is(err, issuer.ErrNotFound) {

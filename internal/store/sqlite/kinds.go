@@ -89,7 +89,7 @@ func (t *transaction) ForgetAnswered(before time.Time) error {
 	return nil
 }
 
-// Consent returns what is kept of a person's consent at an agent, nil for nothing.
+// Consent returns a person's stored consent at an agent, nil for none.
 func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byte, err error) {
 	err = s.view(ctx, func(r settled) error {
 		sealed, err = r.Consent(agent, person)

@@ -138,7 +138,7 @@ func recordsThatCameLateAreFoundByTheirTime(t *testing.T, place Place) {
 
 // treesOfCapabilities: every member of a query selects, with all that descends and in the order
 // of issue, a parent before its children; expired ones and other trees are left out. A limit leaves out those
-// that are farther from what was selected.
+// that are farther from the selected ones.
 func treesOfCapabilities(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	put(t, s, treeOf(t)...)

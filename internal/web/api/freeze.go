@@ -69,7 +69,7 @@ func (a *Admin) stop(thaws bool, do func(ctx context.Context, operator, target, 
 		if err := a.mayStop(r, thaws, body.Target); err != nil {
 			return nil, err
 		}
-		if !thaws && operator(r) == body.Target { // the last one could let nobody in again
+		if !thaws && operator(r) == body.Target { // no operator might be left to thaw
 			return nil, status{http.StatusBadRequest, "this is you; have another operator do it"}
 		}
 		event, err := do(r.Context(), operator(r), body.Target, body.Reason)

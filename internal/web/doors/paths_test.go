@@ -9,7 +9,7 @@ import (
 
 // TestEventsOfATaskPassTheGatewayAndNoDoor: with ext_proc the agent gets the gateway's address in
 // place of the caller's, and the caller sees its own. Elsewhere that is denied. An event that
-// comes to a door is not posted: a door calls nobody.
+// comes to a door is not posted: a door makes no calls.
 func TestEventsOfATaskPassTheGatewayAndNoDoor(t *testing.T) {
 	w := newTown(t, "prefer")
 	var posted behind
@@ -47,7 +47,7 @@ func TestEventsOfATaskPassTheGatewayAndNoDoor(t *testing.T) {
 }
 
 // TestARequestOfAnMCPServerIsNotPassedOn: the gateway would tell the server that its client takes no
-// such requests. A door calls nobody, so the answer is withheld, and the outcome is on record.
+// such requests. A door makes no calls, so the answer is withheld, and the outcome is on record.
 func TestARequestOfAnMCPServerIsNotPassedOn(t *testing.T) {
 	w := newTown(t, "scoped")
 	const asks = "event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"sampling/createMessage\",\"params\":{\"messages\":[],\"maxTokens\":1}}\n\n"

@@ -80,8 +80,8 @@ func (q *question) incomplete() *a2a.Denial {
 }
 
 // routed returns the route of a question, and its path below it. Proxies find their own route
-// after they decoded the path, some in any case, so a path that could be of two routes is
-// refused: the proxy would forward to one agent what was decided for another.
+// after they decoded the path, some in any case. A path that could be of two routes is
+// refused, or the proxy could forward to one agent a call that was decided for another.
 func (d *Door) routed(q *question) (route *Route, below, query string, wrong *a2a.Denial) {
 	path, query, _ := strings.Cut(q.target, "?")
 	if !plain(path) {

@@ -20,7 +20,7 @@ type WorkloadAPI struct {
 	workload.UnimplementedSpiffeWorkloadAPIServer
 	Address string
 	mu      sync.Mutex
-	changed chan struct{} // closed when what is served changes
+	changed chan struct{} // closed when serves changes
 	serves  Served
 }
 
@@ -73,7 +73,7 @@ func (w *WorkloadAPI) now() (Served, <-chan struct{}) {
 	return w.serves, w.changed
 }
 
-// watched sends what is served, and again whenever that changes.
+// watched sends the message made of Served, and again whenever Served changes.
 func watched[T any](w *WorkloadAPI, stream grpc.ServerStreamingServer[T], made func(Served) (*T, error)) error {
 	for {
 		s, changed := w.now()
