@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,7 +94,7 @@ func start(ctx context.Context, at place) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	cmd := exec.Command(binary, "guard", "daemon", "--announce") //nolint:noctx,gosec // it outlives the hook, and is this very program
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	detach(cmd)
 	cmd.Dir = "/"
 	log, err := os.OpenFile(filepath.Join(at.state, "daemon.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
