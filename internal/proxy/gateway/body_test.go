@@ -15,8 +15,8 @@ import (
 // time that it takes.
 func TestATK55_SlowBodiesEnd(t *testing.T) {
 	const bodyTime = 200 * time.Millisecond
-	// A server's clock that is behind the machine's ends no body.
-	g := &Gateway{config: Config{Limits: Limits{BodyTime: bodyTime}, Now: func() time.Time { return time.Now().Add(-time.Hour) }}}
+	// The server's clock, which is ahead of the machine's, does not count.
+	g := &Gateway{config: Config{Limits: Limits{BodyTime: bodyTime}, Now: func() time.Time { return time.Now().Add(time.Hour) }}}
 	serve := g.timely(func(w http.ResponseWriter, r *http.Request, _ *agent, _ string) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			http.Error(w, "slow", http.StatusBadRequest)
