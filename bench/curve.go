@@ -312,7 +312,24 @@ func curveSection(now time.Time, load string, length time.Duration, curves []cur
 			s.WriteString(p.row(c.name) + "\n")
 		}
 	}
+	s.WriteString("\nWhat a refusal costs, and what it may cost for 95 % of the capacity to be served at three times of it, while callers and contestant share the processors:\n\n")
+	for _, c := range curves {
+		s.WriteString(c.refusals(float64(runtime.NumCPU())))
+	}
 	return s.String() + "\n"
+}
+
+// refusals says whether a contestant can serve 95 % of its capacity at three times of it. A
+// call costs what it does at 90 %; the time of the agent is not counted.
+func (c curve) refusals(processors float64) string {
+	high, over := c.points[len(c.points)-3], c.points[len(c.points)-1]
+	if over.refused == 0 {
+		return ""
+	}
+	served := over.served / (over.served + over.refused)
+	own := max(0, over.own-served*high.own) / (1 - served)
+	left := (processors*1e6 - 0.95*c.capacity*(high.own+high.callers)) / (2.05 * c.capacity)
+	return fmt.Sprintf("- %s: a refusal costs the gateway %.0f us and its caller %.0f us of CPU; %.0f us are left for both.\n", c.name, own, over.callers, left)
 }
 
 // writeCurve puts the section into the page and the picture beside it.
