@@ -21,7 +21,9 @@ func TestCallersNeverSeeTheOperatorsSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := start(t, options{on: on, agent: "    credential: {file: " + file + ", header: X-Api-Key}\n    headers: [X-Api-Key]\n"})
-		echoes := func(rw http.ResponseWriter, r *http.Request) { rw.Header().Set("X-Said-Back", r.Header.Get("X-Api-Key")) }
+		echoes := func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("X-Said-Back", r.Header.Get("X-Api-Key"))
+		}
 		w.documents.sees(echoes)
 		alice := w.caller(aliceToken)
 		held := alice.reports()
