@@ -1,38 +1,11 @@
 package daemon
 
-import (
-	"errors"
-	"io/fs"
-	"net"
-	"syscall"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// peer returns the user at the other end of a Unix socket, as the kernel knows it.
-func peer(conn net.Conn) (int, error) {
-	c, ok := conn.(*net.UnixConn)
-	if !ok {
-		return -1, errors.New("no Unix socket")
-	}
-	raw, err := c.SyscallConn()
+func peerOf(socket int) (int, error) {
+	cred, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return -1, err
 	}
-	uid := -1
-	var inner error
-	err = raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); inner == nil {
-			uid = int(cred.Uid)
-		}
-	})
-	return uid, errors.Join(err, inner)
-}
-
-func ownerOf(info fs.FileInfo) int {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return int(s.Uid)
-	}
-	return -1
+	return int(cred.Uid), nil
 }
