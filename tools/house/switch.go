@@ -167,6 +167,12 @@ func replaced(src string, changed span, old, now []span, longer int) (a, b span,
 		rest = 0
 	}
 	a = span{old[first].at, old[len(old)-rest-1].end}
+	if changed.at < a.at && strings.TrimSpace(src[changed.at:a.at]) == "" {
+		a.at = changed.at
+	}
+	if a.end < changed.end && strings.TrimSpace(src[a.end:changed.end]) == "" {
+		a.end = changed.end
+	}
 	if !a.has(changed) {
 		return a, b, false
 	}
