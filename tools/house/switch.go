@@ -25,7 +25,7 @@ type edit struct {
 	number   int // of the check
 	at, end  int // bytes of the file
 	with     string
-	old, new span // what is switched, here and with the removal
+	old, new span // the switched text, here and with the removal
 	cond     bool // a condition, otherwise statements
 	inside   []*edit
 }

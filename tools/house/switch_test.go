@@ -100,7 +100,7 @@ func TestSwitchedFileIsEachOfItsMutants(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeSwitched leaves out what is neither a condition nor a statement, and a text
+// TestWhatCannotBeSwitched leaves out text that is neither a condition nor a statement, and a text
 // that overlaps another.
 func TestWhatCannotBeSwitched(t *testing.T) {
 	const src = "package p\n\nconst limit = 5\n\nfunc f(a, b func()) {\n\ta()\n\tb()\n\ta()\n}\n"

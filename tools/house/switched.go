@@ -30,7 +30,7 @@ const rounds = 30
 type common struct {
 	h       house
 	checks  []check
-	dir     string // of what is built
+	dir     string // of the built files
 	edits   map[string][]*edit
 	files   map[string]switched
 	program string // for tests end to end

@@ -57,7 +57,7 @@ func TestAAPA12_WhatIsFollowedEndsWithItsAgent(t *testing.T) {
 }
 
 // TestATK63_LogoutOfOthers ends the logins of a person: by that person, and by an
-// administrator with a fresh login. Somebody else is refused.
+// administrator with a fresh login. Other people are refused.
 func TestATK63_LogoutOfOthers(t *testing.T) {
 	bob := peopletest.Person(people.Claim{Principal: "user:bob", Login: people.ByPasskey, Fresh: true})
 	w := newTown(t, func(c *provider.Config) {

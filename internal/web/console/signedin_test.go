@@ -16,7 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 )
 
-// shelf is a keeper in memory that never forgets by itself.
+// shelf is a keeper in memory that forgets nothing when time passes.
 type shelf map[string][]byte
 
 func (s shelf) Keep(_ context.Context, kind, id string, value []byte, _ time.Time) error {

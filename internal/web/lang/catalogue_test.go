@@ -273,7 +273,7 @@ func values(t *testing.T, text string) []string {
 }
 
 // refusing are the packages whose refusals pages show, with the files whose refusals only
-// programs read: agents, hosts and peers. A new file has to be in German, or to stand here.
+// programs read: agents, hosts and peers. A new file must be in German, or to stand here.
 var refusing = map[string][]string{
 	"../../people":           nil,
 	"../../issuing/approval": nil,
