@@ -49,7 +49,9 @@ func (l *Language) Said(text string) string {
 		}
 		out := ""
 		for i, part := range strings.Split(s.text, "%s") {
-			if i > 0 {
+			if i > 0 && i == len(values)-1 && strings.HasSuffix(s.text, ": %s") {
+				out += l.Said(values[i]) // a text behind a text
+			} else if i > 0 {
 				out += values[i]
 			}
 			out += part

@@ -26,6 +26,7 @@ func Templates() fs.FS { return files }
 // Functions are the functions that the templates use.
 func Functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
+		"said":      l.Said,
 		"loginSays": func(by any) string { return loginSays(l, people.Login(fmt.Sprint(by))) },
 		"short":     short, "shortKey": shortKey, "number": number,
 		"others":     func(n int) string { return others(l, n) },
