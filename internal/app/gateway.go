@@ -25,6 +25,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -181,7 +182,7 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 		return err
 	}
 	mux.Handle("/v1/registry/", i.inTime(api.Late(a.Log), listed))
-	mux.HandleFunc("GET "+api.PathLogin, i.Admin.LoginInfo)
+	mux.HandleFunc("GET "+operators.PathLogin, i.Admin.LoginInfo)
 	mux.Handle("/v1/", i.inTime(api.Late(a.Log), i.Admin.Handler()))
 	decisions, err := i.decisions(a, w, g)
 	if err != nil {
