@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/cli/auth"
 	"github.com/powerbox-project/powerbox/internal/cli/capability"
 	"github.com/powerbox-project/powerbox/internal/cli/design"
 	"github.com/powerbox-project/powerbox/internal/cli/guard"
 	"github.com/powerbox-project/powerbox/internal/cli/investigate"
 	"github.com/powerbox-project/powerbox/internal/cli/nodes"
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
+	"github.com/powerbox-project/powerbox/internal/cli/services"
 	"github.com/powerbox-project/powerbox/internal/cli/setup"
 	"github.com/powerbox-project/powerbox/internal/cli/verify"
 	"github.com/powerbox-project/powerbox/internal/demo"
@@ -56,7 +56,7 @@ func groups(p *cli.Program) []cli.Group {
 		{ID: "evidence", Title: "Evidence", Commands: verify.Commands(p)},
 		{ID: "nodes", Title: "Many machines", Commands: nodes.Commands(p)},
 		{ID: "design", Title: "Design", Commands: design.Commands(p)},
-		{ID: "auth", Title: "Agent Auth", Commands: auth.Commands(p)},
+		{ID: "auth", Title: "Agent Auth", Commands: services.Commands(p)},
 		{ID: "guard", Title: "Coding agents", Commands: guard.Commands(p)},
 	}
 }
