@@ -73,10 +73,11 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	if err != nil {
 		return err
 	}
+	i.Admin.Sessions = k
 	for _, path := range console.Paths() {
 		mux.Handle(path, i.inTime(k.Late, k))
 	}
-	i.connect(k, mux)
+	i.connect(a.Log, k, mux)
 	return i.oauth(a, k, mux)
 }
 

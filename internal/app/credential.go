@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/web/console"
+	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // consented is the source of the secrets that persons consented to at an agent.
@@ -42,43 +44,44 @@ const connectPath = "/connect/"
 
 // connect adds the pages on which persons consent that an agent is called with their
 // account elsewhere.
-func (i *Instance) connect(pages *console.Console, mux *http.ServeMux) {
+func (i *Instance) connect(log *slog.Logger, pages *console.Console, mux *http.ServeMux) {
 	handle := func(pattern string, do func(w http.ResponseWriter, r *http.Request, u *credential.Users, person string) error) {
-		late := func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "the server is busy", http.StatusServiceUnavailable)
-		}
-		mux.Handle(pattern, i.inTime(late, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", "no-store")
-			w.Header().Set("Referrer-Policy", "no-referrer")
+		mux.Handle(pattern, i.inTime(pages.Late, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := i.connecting(w, r, pages, do); err != nil {
-				status := http.StatusBadGateway
-				if errors.Is(err, credential.ErrAttempt) {
-					status = http.StatusBadRequest
-				}
-				http.Error(w, err.Error(), status)
+				pages.Refuse(w, r, err)
 			}
 		})))
 	}
 	handle("GET "+connectPath+"{agent}", func(w http.ResponseWriter, r *http.Request, u *credential.Users, person string) error {
 		address, err := u.Begin(r.Context(), person, i.Now())
 		if err != nil {
-			return err
+			return noConsent(log, r, err)
 		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "no-referrer")
 		http.Redirect(w, r, address, http.StatusSeeOther)
 		return nil
 	})
 	handle("GET "+connectPath+"{agent}/done", func(w http.ResponseWriter, r *http.Request, u *credential.Users, person string) error {
 		q := r.URL.Query()
 		if q.Get("code") == "" {
-			return fmt.Errorf("%w. The OAuth server says %.64q", credential.ErrAttempt, q.Get("error"))
+			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the OAuth server gave no code and says %.64q; begin again", q.Get("error"))
 		}
 		if err := u.Finish(r.Context(), person, q.Get("state"), q.Get("code"), i.Now()); err != nil {
-			return err
+			return noConsent(log, r, err)
 		}
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = fmt.Fprintf(w, "Connected. Calls for you to %s now have your account. You can close this page.\n", u.Agent)
-		return nil
+		return pages.Connected(w, r, u.Agent)
 	})
+}
+
+// noConsent is a consent that failed, as the page says it. What the OAuth server answered is
+// for the log.
+func noConsent(log *slog.Logger, r *http.Request, err error) error {
+	if errors.Is(err, credential.ErrAttempt) {
+		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", credential.ErrAttempt.Error())
+	}
+	log.WarnContext(r.Context(), "the consent of a person failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	return agentauth.Errorf(agentauth.CodeUnavailable, "the OAuth server cannot be used now; the server's log says why")
 }
 
 // connecting finds the agent and the person of a request to these pages.
@@ -101,6 +104,5 @@ func (i *Instance) connecting(w http.ResponseWriter, r *http.Request, pages *con
 		}
 		return do(w, r, u, i.Issuer.Pseudonym(c.ID, who.Principal))
 	}
-	http.NotFound(w, r)
-	return nil
+	return agentauth.Errorf(agentauth.CodeNotFound, "no agent here asks for an account of yours")
 }

@@ -99,6 +99,7 @@ type People interface {
 	Administrator(who provider.Person) bool
 	People(ctx context.Context) ([]provider.Known, error)
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
+	LogOutAs(ctx context.Context, who provider.Person, principal, reason string) error
 }
 
 // Config has the parts that a console needs. Every field is required unless it says
@@ -209,7 +210,7 @@ func New(c Config) (*Console, error) {
 // Paths are the paths of the console.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "/people/", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/sessions", "/sessions/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "/people/", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
 	}
 }
 
