@@ -281,6 +281,7 @@ type ResultJSON struct {
 	Decision string          `json:"decision,omitempty"`
 }
 
+// ResultOf returns the result of an execution as it is printed.
 func ResultOf(r agentauth.Result) ResultJSON {
 	if r.Data == nil {
 		r.Data = json.RawMessage("null")
