@@ -322,6 +322,7 @@ type options struct {
 	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config                   // how the harness itself speaks to the server
 	database  string                        // URL of an empty PostgreSQL database to run on; "" for SQLite
+	gateway   string                        // program of its remote gateways; the built one where empty
 }
 
 const (

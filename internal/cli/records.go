@@ -19,7 +19,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
-	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // Bodies is a number of bodies in words.
@@ -98,7 +98,7 @@ func (o *Operator) page(ctx context.Context, v url.Values) (raw []json.RawMessag
 	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
 		return nil, "", fmt.Errorf("the answer of %s/v1/records is not understood: %w", o.Base, err)
 	}
-	return raw, response.Header.Get(api.NextHeader), nil
+	return raw, response.Header.Get(operators.NextHeader), nil
 }
 
 // bundleFile is a bundle in a file. It is read as it is and not verified.

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -95,7 +96,7 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 		}
 		out = append(out, *k)
 	}
-	slices.SortFunc(out, func(a, b Known) int { return cmp.Compare(a.Principal, b.Principal) })
+	sorting.Sort(out, func(a, b Known) int { return cmp.Compare(a.Principal, b.Principal) })
 	return out, err
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -90,7 +90,7 @@ func pagesOver(t *testing.T, n int, fails bool) *Visit {
 			out = append(out, sealed.Bytes())
 		}
 		if before+limit < n {
-			w.Header().Set(api.NextHeader, fmt.Sprint(before+limit))
+			w.Header().Set(operators.NextHeader, fmt.Sprint(before+limit))
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	})
@@ -175,7 +175,7 @@ func TestPagesOfASearch(t *testing.T) {
 					return
 				}
 				if c.of > c.records {
-					w.Header().Set(api.NextHeader, "rec_next")
+					w.Header().Set(operators.NextHeader, "rec_next")
 				}
 				records.ServeHTTP(w, r)
 			})}

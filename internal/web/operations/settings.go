@@ -1,7 +1,7 @@
 package operations
 
 import (
-	"slices"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/people"
@@ -70,7 +70,7 @@ func (p *Pages) settings(v *Visit) (Answer, error) {
 			page.Issuing = append(page.Issuing, issuingKey{a.ID, a.Key, ago(v.Language, p.config.Now().Sub(a.Key.Made))})
 		}
 	}
-	slices.SortStableFunc(page.Issuing, func(a, b issuingKey) int { return a.Made.Compare(b.Made) })
+	sorting.Stable(page.Issuing, func(a, b issuingKey) int { return a.Made.Compare(b.Made) })
 	for _, g := range gateways {
 		page.Gateways = append(page.Gateways, settingsGateway{g, attention(v.Language, g, p.config.Now())})
 	}
