@@ -37,8 +37,9 @@ const (
 	sweeping = time.Second
 )
 
-// newDesk makes the desk where people are asked, where anything is left to them.
-func (i *Instance) newDesk(a Assembly, w *Wiring) error {
+// askers returns what makes the desk where people are asked, nil where nothing is left to
+// them.
+func (i *Instance) askers(a Assembly, w *Wiring) func(*issuer.Issuer) (issuer.Asker, error) {
 	asks := len(i.Config.OAuth.Agents) > 0 || len(i.Config.Approvals.Rules) > 0 || w.Force.Now.Load().engine.AsksPeople()
 	for _, skills := range i.Config.Skills {
 		asks = asks || slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval })
@@ -46,6 +47,15 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	if !asks {
 		return nil
 	}
+	return func(of *issuer.Issuer) (issuer.Asker, error) {
+		var err error
+		i.desk, err = i.newDesk(a, of)
+		return i.desk, err
+	}
+}
+
+// newDesk makes the desk where people are asked.
+func (i *Instance) newDesk(a Assembly, of *issuer.Issuer) (*approval.Desk, error) {
 	var rules []approval.Rule
 	for _, r := range i.Config.Approvals.Rules {
 		rule := approval.Rule{Agent: r.Agent, Operation: r.Operation, Resource: r.Resource, Timeout: r.Timeout, Need: approval.Need{People: r.People, Delegates: r.Delegates, After: r.DelegateAfter}}
@@ -66,14 +76,13 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	}
 	tell, err := i.webhooks(a)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.desk, err = approval.New(approval.Config{
-		Tell:  tell,
+	return approval.New(approval.Config{
+		Tell: tell, Issuer: of,
 		Store: i.Store, URL: strings.TrimRight(i.Config.Issuer.URL, "/") + approvalsPath, Rules: rules, Approvers: i.approvers, Timeout: i.Config.Approvals.Timeout, Interval: askInterval,
 		Now: a.Now, Log: a.Log,
 	})
-	return err
 }
 
 // webhooks makes the webhooks that are told of questions.
@@ -153,14 +162,6 @@ func mailServer(c config.Mail) (approval.Webhook, error) {
 		hook.Events = append(hook.Events, approval.Event(e))
 	}
 	return hook, nil
-}
-
-// askPeople is the desk as the issuer knows it, nil where nothing is left to people.
-func (i *Instance) askPeople() issuer.Asker {
-	if i.desk == nil {
-		return nil
-	}
-	return i.desk
 }
 
 // attend has approved calls made and questions end in time, until the instance

@@ -163,7 +163,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	if req.Client != nil {
 		approval = cmp.Or(approval, consentOf)
 	}
-	if approval != "" && i.config.Asker == nil {
+	if approval != "" && i.asker == nil {
 		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server cannot ask a person: people cannot log in to it", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
@@ -365,7 +365,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 	}
 	record.OutcomeStatus = evidence.Achieved
 	var refusal *Refusal
-	err := i.config.Store.Update(ctx, func(tx Tx) error {
+	change := func(tx Tx, questions Questions) error {
 		if refusal = i.checkRequires(tx, caller, issued); refusal != nil {
 			return refusal
 		}
@@ -374,7 +374,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		}
 		if by != nil {
 			// What a person said is used up with what it gave (ATK-46).
-			if err := i.config.Asker.Use(tx, by.ID, ids(issued)); err != nil {
+			if err := questions.Use(by.ID, ids(issued)); err != nil {
 				return err
 			}
 		}
@@ -385,7 +385,13 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		}
 		_, err := tx.Append(record)
 		return err
-	})
+	}
+	var err error
+	if by != nil {
+		err = i.asker.Update(ctx, change)
+	} else {
+		err = i.config.Store.Update(ctx, func(tx Tx) error { return change(tx, nil) })
+	}
 	if refusal != nil {
 		return refusal, nil
 	}
