@@ -380,13 +380,13 @@ func (h holds) Cancel(ctx context.Context, agent, task string) (gateway.HeldTask
 	return h.task(q, c), err
 }
 
-// Take implements [gateway.Holds].
+// Take implements [gateway.Releases].
 func (h holds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	c, ok, err := h.desk.Take(ctx, h.agents())
 	return gateway.Released{Question: c.Question, Agent: c.Agent, Capability: c.Capability, Request: c.Request, Owner: gateway.Owner(c.Owner)}, ok, err
 }
 
-// Made implements [gateway.Holds].
+// Made implements [gateway.Releases].
 func (h holds) Made(ctx context.Context, question string, failed bool, decision, text string, answer []byte) error {
 	state := approval.CallMade
 	if failed {
@@ -395,13 +395,22 @@ func (h holds) Made(ctx context.Context, question string, failed bool, decision,
 	return h.desk.Made(ctx, question, state, decision, text, answer)
 }
 
-// Changed implements [gateway.Holds].
+// Changed implements [gateway.Releases].
 func (h holds) Changed() <-chan struct{} { return h.desk.Changed() }
 
-// holds is the desk as the gateway knows it, nil where nothing is left to people.
-func (i *Instance) holds() gateway.Holds {
+// asking is how the gateway asks people.
+func (i *Instance) asking() gateway.Asking {
+	out := gateway.Asking{Asks: i.toolAsks()}
+	if h, ok := i.holds(); ok {
+		out.Holds, out.Releases = h, h
+	}
+	return out
+}
+
+// holds is the desk as the gateway knows it, and false where nothing is left to people.
+func (i *Instance) holds() (holds, bool) {
 	if i.desk == nil {
-		return nil
+		return holds{}, false
 	}
 	h := holds{desk: i.desk, says: func(agent, grant string) string {
 		for _, o := range i.current().Offers[agent] {
@@ -412,5 +421,5 @@ func (i *Instance) holds() gateway.Holds {
 		return ""
 	}}
 	h.agents = i.agentNames
-	return h
+	return h, true
 }

@@ -345,7 +345,7 @@ func (g *remoteGateway) front(f *face) error {
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: app.RecordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: app.RemoteAsks{Remote: g.remote}},
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Releases: g.holds, Asks: app.RemoteAsks{Remote: g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: app.Network(g.upstream, g.strangers),
 		Answers: g.answers(f, wiring, chains),
@@ -369,9 +369,10 @@ func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
 // answers are the questions of the gateway to the server.
 func (g *remoteGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
-		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
-		Vouches:  chains.Vouches,
-		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
+		Delegating: link.Issuing{},
+		CardSeen:   func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
+		Vouches:    chains.Vouches,
+		Mode:       g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: app.Redaction(f.config.Evidence.Arguments),
 		Receipt: g.remote.Receipt,
 	}

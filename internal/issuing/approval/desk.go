@@ -210,7 +210,7 @@ func (q Question) caller() identity.Caller {
 }
 
 // append records an action on a question, in its transaction.
-func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
+func (d *Desk) append(tx issuer.RecordWriter, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
 	r, err := d.config.Issuer.NewRecord(q.Agent, by, of, details)
 	if err != nil {
 		return err
@@ -223,9 +223,16 @@ func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, dec
 	return err
 }
 
+// outboxWriter is how much of a transaction tell uses.
+type outboxWriter interface {
+	CountMessages() (map[string]MessageCount, error)
+	PutMessage(m Message) error
+	DeleteMessage(id string) error
+}
+
 // tell has people told of a question, in its transaction. For one that is over,
 // the message that it is open is withdrawn.
-func (d *Desk) tell(tx Tx, e Event, q Question) error {
+func (d *Desk) tell(tx outboxWriter, e Event, q Question) error {
 	if d.config.Tell == nil {
 		return nil
 	}
@@ -355,7 +362,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 }
 
 // admits refuses someone who was frozen or removed meanwhile.
-func (d *Desk) admits(r Reader, who Person) error {
+func (d *Desk) admits(r issuer.AccountReader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
 		return err

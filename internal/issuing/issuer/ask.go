@@ -336,9 +336,15 @@ type Once struct {
 	Until          time.Time
 }
 
+// OnceWriter is how much of a transaction [Issuer.GiveOnce] uses.
+type OnceWriter interface {
+	Capability(id string) (Capability, error)
+	PutCapability(c Capability) error
+}
+
 // GiveOnce issues a capability that is good for one call, in tx. Where the call
 // came under another it is a child of that, and ends with it.
-func (i *Issuer) GiveOnce(tx Tx, o Once) (Capability, error) {
+func (i *Issuer) GiveOnce(tx OnceWriter, o Once) (Capability, error) {
 	c := Capability{
 		Agent: o.Agent, Principal: o.Principal, Holder: o.Holder, Requester: o.Requester, Purpose: o.Purpose,
 		Approval: o.Approval, Once: true, Digest: o.Digest, Under: o.Under, Through: o.Through,

@@ -398,8 +398,14 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 	return nil, err
 }
 
+// capabilityPutter is how much of a transaction putCapability uses.
+type capabilityPutter interface {
+	PutCapability(c Capability) error
+	NameTask(agent, tenant, task string) error
+}
+
 // putCapability stores a capability and that its task has one.
-func putCapability(tx Tx, c Capability) error {
+func putCapability(tx capabilityPutter, c Capability) error {
 	if c.Task != "" {
 		if err := tx.NameTask(c.Agent, c.Tenant, c.Task); err != nil {
 			return err
@@ -421,7 +427,7 @@ func ids(cs []Capability) []string {
 // checkTask refuses a capability for a task or context that is not the
 // caller's: the caller holds the root capability that it belongs to, or made it
 // without one. One that does not exist gets the same answer (SEP-22, ATK-18).
-func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refusal {
+func (i *Issuer) checkTask(r TaskReader, caller identity.Caller, c Capability) *Refusal {
 	if c.Task == "" {
 		return nil
 	}
@@ -446,7 +452,7 @@ const requiresLimit = 64
 // checkRequires refuses a grant without every grant that it requires, in the
 // same request or held already (SEP-2). Where the newest [requiresLimit] of a
 // holder are all revoked, an older one does not help.
-func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capability) *Refusal {
+func (i *Issuer) checkRequires(r CapabilityReader, caller identity.Caller, issued []Capability) *Refusal {
 	for _, c := range issued {
 		agent := i.all()[c.Agent]
 		grant, _ := agent.Grant(c.Grant)

@@ -293,7 +293,18 @@ type transaction struct {
 	config  Config
 	raw     *statements
 	tail    *tail
-	entered bool                // there is a transaction of SQLite, and the file is this one's
+	entered bool      // there is a transaction of SQLite, and the file is this one's
+	until   time.Time // when its waiting caller gives up
+	polite  bool      // no call waits for the batch
+	care    care
+	settled bool            // rows of the chains are brought up to date with this batch
+	counts  issuer.Versions // of nodes that share a store, which these do not
+	appended
+	savepoint
+}
+
+// appended are the records of a batch.
+type appended struct {
 	ends    map[rows.Chain]end  // of the chains that moved, after the changes so far
 	behind  map[rows.Chain]end  // of those that moved with what waited for the file
 	used    map[string]struct{} // ids of records of the batch
@@ -303,20 +314,19 @@ type transaction struct {
 	signed  int                 // of pending, at its beginning, those that are finally signed
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
-	until   time.Time           // when its waiting caller gives up
-	polite  bool                // no call waits for the batch
-	care    care
-	settled bool // rows of the chains are brought up to date with this batch
-	saved   bool // the change under way has written to the file, behind a savepoint where there are any
-	undo    []undone
-	broken  error           // SQLite ended the transaction; nothing of it may be answered with yes
-	counts  issuer.Versions // of nodes that share a store, which these do not
+}
+
+// savepoint undoes a change that fails.
+type savepoint struct {
+	saved  bool // the change under way has written to the file, behind a savepoint where there are any
+	undo   []undone
+	broken error // SQLite ended the transaction; nothing of it may be answered with yes
 }
 
 func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	t := &transaction{
 		ctx: ctx, store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
-		ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{},
+		appended: appended{ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{}},
 	}
 	t.db = asked{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.counts, func() any { return nil })
