@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"time"
 
@@ -76,31 +75,6 @@ func (s *Store) write() {
 	for first := range s.changes {
 		s.commit([]*change{first})
 	}
-}
-
-// maxYields is how often in a row the writer lets others run without a change
-// coming of it. After a commit as many changes as it answered are on their way.
-const maxYields = 3
-
-// gather adds the changes that wait to a batch, and lets those who are about to bring one
-// do so.
-func (s *Store) gather(batch []*change) []*change {
-	for yielded := 0; len(batch) < maxBatch; {
-		select {
-		case c, more := <-s.changes:
-			if !more {
-				return batch
-			}
-			batch, yielded = append(batch, c), 0
-		default:
-			if yielded == maxYields {
-				return batch
-			}
-			runtime.Gosched()
-			yielded++
-		}
-	}
-	return batch
 }
 
 // commit runs a batch in one transaction and answers every change of it, but only
@@ -191,7 +165,7 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 		t.rollback()
 		return batch, make([]error, len(batch)), err
 	}
-	batch = s.gather(batch)
+	batch = rows.Gather(batch, maxBatch, s.changes)
 	results, err := s.within(ctx, t, batch)
 	return batch, results, err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ const copyEvery, copyRecords = 64, 16
 func (s *Store) write() {
 	defer close(s.done)
 	for first := range s.changes {
-		batch := s.gather([]*change{first})
+		batch := rows.Gather([]*change{first}, maxBatch, s.changes)
 		if !slices.ContainsFunc(batch, func(c *change) bool { return !c.lazy }) {
 			batch = s.company(batch)
 		}
@@ -151,7 +150,7 @@ func (s *Store) company(batch []*change) []*change {
 				return batch
 			}
 			if batch = append(batch, c); !c.lazy {
-				return s.gather(batch)
+				return rows.Gather(batch, maxBatch, s.changes)
 			}
 		case <-timer.C:
 			return batch
@@ -169,31 +168,6 @@ func (s *Store) copyLog() {
 	for range s.copy {
 		_, _ = s.copies.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
 	}
-}
-
-// maxYields is how often in a row the writer lets others run without a change
-// coming of it. After a commit as many changes as it answered are on their way.
-const maxYields = 3
-
-// gather takes the changes that wait, and lets those who are about to bring one
-// do so: a commit costs the disk the same for one change as for many.
-func (s *Store) gather(batch []*change) []*change {
-	for yielded := 0; len(batch) < maxBatch; {
-		select {
-		case c, more := <-s.changes:
-			if !more {
-				return batch
-			}
-			batch, yielded = append(batch, c), 0
-		default:
-			if yielded == maxYields {
-				return batch
-			}
-			runtime.Gosched()
-			yielded++
-		}
-	}
-	return batch
 }
 
 // commit runs a batch in one transaction and answers every change of it, but
