@@ -37,8 +37,9 @@ const (
 	sweeping = time.Second
 )
 
-// newDesk makes the desk where people are asked, where anything is left to them.
-func (i *Instance) newDesk(a Assembly, w *Wiring) error {
+// askers returns what makes the desk where people are asked, nil where nothing is left to
+// them.
+func (i *Instance) askers(a Assembly, w *Wiring) func(*issuer.Issuer) (issuer.Asker, error) {
 	asks := len(i.Config.OAuth.Agents) > 0 || len(i.Config.Approvals.Rules) > 0 || w.Force.Now.Load().engine.AsksPeople()
 	for _, skills := range i.Config.Skills {
 		asks = asks || slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval })
@@ -46,6 +47,15 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	if !asks {
 		return nil
 	}
+	return func(of *issuer.Issuer) (issuer.Asker, error) {
+		var err error
+		i.desk, err = i.newDesk(a, of)
+		return i.desk, err
+	}
+}
+
+// newDesk makes the desk where people are asked.
+func (i *Instance) newDesk(a Assembly, of *issuer.Issuer) (*approval.Desk, error) {
 	var rules []approval.Rule
 	for _, r := range i.Config.Approvals.Rules {
 		rule := approval.Rule{Agent: r.Agent, Operation: r.Operation, Resource: r.Resource, Timeout: r.Timeout, Need: approval.Need{People: r.People, Delegates: r.Delegates, After: r.DelegateAfter}}
@@ -66,14 +76,13 @@ func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	}
 	tell, err := i.webhooks(a)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	i.desk, err = approval.New(approval.Config{
-		Tell:  tell,
+	return approval.New(approval.Config{
+		Tell: tell, Issuer: of,
 		Store: i.Store, URL: strings.TrimRight(i.Config.Issuer.URL, "/") + approvalsPath, Rules: rules, Approvers: i.approvers, Timeout: i.Config.Approvals.Timeout, Interval: askInterval,
 		Now: a.Now, Log: a.Log,
 	})
-	return err
 }
 
 // webhooks makes the webhooks that are told of questions.
@@ -153,14 +162,6 @@ func mailServer(c config.Mail) (approval.Webhook, error) {
 		hook.Events = append(hook.Events, approval.Event(e))
 	}
 	return hook, nil
-}
-
-// askPeople is the desk as the issuer knows it, nil where nothing is left to people.
-func (i *Instance) askPeople() issuer.Asker {
-	if i.desk == nil {
-		return nil
-	}
-	return i.desk
 }
 
 // attend has approved calls made and questions end in time, until the instance
@@ -379,13 +380,13 @@ func (h holds) Cancel(ctx context.Context, agent, task string) (gateway.HeldTask
 	return h.task(q, c), err
 }
 
-// Take implements [gateway.Holds].
+// Take implements [gateway.Releases].
 func (h holds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	c, ok, err := h.desk.Take(ctx, h.agents())
 	return gateway.Released{Question: c.Question, Agent: c.Agent, Capability: c.Capability, Request: c.Request, Owner: gateway.Owner(c.Owner)}, ok, err
 }
 
-// Made implements [gateway.Holds].
+// Made implements [gateway.Releases].
 func (h holds) Made(ctx context.Context, question string, failed bool, decision, text string, answer []byte) error {
 	state := approval.CallMade
 	if failed {
@@ -394,13 +395,22 @@ func (h holds) Made(ctx context.Context, question string, failed bool, decision,
 	return h.desk.Made(ctx, question, state, decision, text, answer)
 }
 
-// Changed implements [gateway.Holds].
+// Changed implements [gateway.Releases].
 func (h holds) Changed() <-chan struct{} { return h.desk.Changed() }
 
-// holds is the desk as the gateway knows it, nil where nothing is left to people.
-func (i *Instance) holds() gateway.Holds {
+// asking is how the gateway asks people.
+func (i *Instance) asking() gateway.Asking {
+	out := gateway.Asking{Asks: i.toolAsks()}
+	if h, ok := i.holds(); ok {
+		out.Holds, out.Releases = h, h
+	}
+	return out
+}
+
+// holds is the desk as the gateway knows it, and false where nothing is left to people.
+func (i *Instance) holds() (holds, bool) {
 	if i.desk == nil {
-		return nil
+		return holds{}, false
 	}
 	h := holds{desk: i.desk, says: func(agent, grant string) string {
 		for _, o := range i.current().Offers[agent] {
@@ -411,5 +421,5 @@ func (i *Instance) holds() gateway.Holds {
 		return ""
 	}}
 	h.agents = i.agentNames
-	return h
+	return h, true
 }

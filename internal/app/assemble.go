@@ -348,18 +348,12 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := i.newDesk(a, w); err != nil {
-		return nil, err
-	}
 	i.Issuer, err = issuer.New(ctx, issuer.Config{
-		Store: i.Store, Policy: w.Force, Asker: i.askPeople(), Sealer: w.sealer, Agents: agents, Callers: w.Force.callerNames, Origin: w.Force.Origin, Recorder: RecorderID, Algorithm: i.Config.Evidence.Algorithm,
+		Store: i.Store, Policy: w.Force, Asker: i.askers(a, w), Sealer: w.sealer, Agents: agents, Callers: w.Force.callerNames, Origin: w.Force.Origin, Recorder: RecorderID, Algorithm: i.Config.Evidence.Algorithm,
 		Stale: i.stale(), Pairwise: pairwise, MaximumLifetime: i.Config.Issuer.MaximumLifetime, Draft: issuedDraft(i.Config), Strict: i.Config.Issuer.TokenStrict, Now: a.Now, Random: rand.Reader, Log: a.Log,
 	})
 	if err != nil {
 		return nil, err
-	}
-	if i.desk != nil {
-		i.desk.Serves(i.Issuer)
 	}
 	return w, i.recordKeys(ctx, first)
 }

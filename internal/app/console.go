@@ -29,12 +29,12 @@ func (i *Instance) loginByPasskey(dev bool) bool {
 func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider, agent config.Agent, mux *http.ServeMux) error {
 	conf := i.Config.Approvals
 	c := console.Config{
-		Approvals: p, Agents: p, Passkeys: p, People: p, URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
+		Provider: console.Of(p), URL: p.URL(), Name: cmp.Or(agent.AgentAuth.ProviderName, agent.ID), Fresh: conf.Fresh, Session: conf.Session,
 		Limits: console.Limits{PerAddress: conf.LoginsPerAddress, Total: conf.Logins},
 		Rights: i.rights(a.Dev), Now: a.Now, Random: rand.Reader, Log: a.Log, Done: ctx.Done(),
 	}
 	if i.desk != nil {
-		c.Desk = i.desk
+		c.Desk, c.Approvals = i.desk, i.desk
 	}
 	handleKey, err := i.Ring.Secret("handles")
 	if err != nil {

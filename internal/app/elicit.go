@@ -19,7 +19,7 @@ type toolAsks struct{ holds holds }
 // toolAsks is the desk as gateways know it for tool calls, nil where nothing is left to
 // people.
 func (i *Instance) toolAsks() gateway.Asks {
-	h, ok := i.holds().(holds)
+	h, ok := i.holds()
 	if !ok {
 		return nil
 	}

@@ -98,13 +98,15 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		return untold
 	}
 	i.agreed = &registry.Agreed{Store: i.Store, Stop: i.Issuer.StopCard, Go: i.Issuer.GoCard, Current: i.Issuer.KnowCard}
+	issuing := api.Issuing{Issuer: i.Issuer, Recipient: w.recipient}
 	c := gateway.Config{
 		Gate: g, Identity: i.sessions, Tasks: api.Tasks{Store: i.Store, Issuer: i.Issuer},
-		Issuing:   api.Issuing{Issuer: i.Issuer, Recipient: w.recipient},
-		Resources: api.Resources{Issuer: i.Issuer, Sealer: w.sealer}, Asking: gateway.Asking{Holds: i.holds(), Asks: i.toolAsks()}, Cards: client,
+		Issuing:   issuing,
+		Resources: api.Resources{Issuer: i.Issuer, Sealer: w.sealer}, Asking: i.asking(), Cards: client,
 		Network: proxy.Network(client, strangers),
 		Answers: gateway.Answers{
-			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
+			Delegating: issuing,
+			CardSeen:   i.agreed.Seen, Vouches: chains.Vouches, Mode: i.mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
 			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Pseudonym: i.Issuer.Pseudonym, Redact: proxy.Redaction(i.Config.Evidence.Arguments),
 			Receipt: i.Admin.Receipt,
 		},

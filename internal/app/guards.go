@@ -15,7 +15,7 @@ type guardAsks struct{ holds holds }
 
 // guardAsks is the desk as guards know it, nil where nothing is left to people.
 func (i *Instance) guardAsks() api.Approvals {
-	h, ok := i.holds().(holds)
+	h, ok := i.holds()
 	if !ok {
 		return nil
 	}

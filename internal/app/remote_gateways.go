@@ -25,7 +25,7 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 		Receipt: i.Admin.ReceiptAt,
 		Mode:    i.mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
 	}
-	if h, ok := i.holds().(holds); ok {
+	if h, ok := i.holds(); ok {
 		g.Held = h.heldRemote
 	}
 	i.Admin.Gateways = g

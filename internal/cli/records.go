@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,57 +47,30 @@ func (o *Operator) Records(ctx context.Context, q audit.Query) ([]evidence.Recor
 	return audit.Collect(ctx, o, q)
 }
 
-// RecordPage is how many records are asked for at a time, and so how many are in
-// memory.
-const RecordPage = 500
-
-// Each asks for one page after the other, as they are wanted.
+// Each implements [audit.Source].
 func (o *Operator) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
-	return func(yield func(evidence.Record, error) bool) {
-		v, left := q.Values(), q.Limit
-		for next := q.Before; ; {
-			want := RecordPage
-			if q.Limit > 0 {
-				want = min(want, left)
-			}
-			v.Set("limit", strconv.Itoa(want))
-			if next != "" {
-				v.Set("before", next)
-			}
-			raw, more, err := o.page(ctx, v)
-			if err != nil {
-				yield(evidence.Record{}, err)
-				return
-			}
-			for _, data := range raw {
-				s, err := evidence.ParseSealed(data)
-				if err != nil {
-					yield(evidence.Record{}, fmt.Errorf("a record of the server: %w", err))
-					return
-				}
-				if !yield(s.Record(), nil) {
-					return
-				}
-			}
-			if left -= len(raw); more == "" || q.Limit > 0 && left <= 0 {
-				return
-			}
-			next = more
-		}
-	}
+	return audit.EachOf(ctx, o, q)
 }
 
-// page asks for one page, and returns where the next one begins.
-func (o *Operator) page(ctx context.Context, v url.Values) (raw []json.RawMessage, next string, err error) {
+// Page implements [audit.Pages].
+func (o *Operator) Page(ctx context.Context, v url.Values) (records []evidence.Record, next string, err error) {
 	response, err := o.Open(ctx, http.MethodGet, "/v1/records?"+v.Encode(), nil)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
+	var raw []json.RawMessage
 	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
 		return nil, "", fmt.Errorf("the answer of %s/v1/records is not understood: %w", o.Base, err)
 	}
-	return raw, response.Header.Get(operators.NextHeader), nil
+	for _, data := range raw {
+		s, err := evidence.ParseSealed(data)
+		if err != nil {
+			return records, "", fmt.Errorf("a record of the server: %w", err)
+		}
+		records = append(records, s.Record())
+	}
+	return records, response.Header.Get(operators.NextHeader), nil
 }
 
 // bundleFile is a bundle in a file. It is read as it is and not verified.

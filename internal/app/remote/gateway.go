@@ -343,7 +343,7 @@ func (g *remoteGateway) front(f *face) error {
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
 			RecorderID: g.enrolled.Gateway, NewID: proxy.RecordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Asks: remoteAsks{Remote: g.remote}},
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Releases: g.holds, Asks: remoteAsks{Remote: g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
 		Network: proxy.Network(g.upstream, g.strangers),
 		Answers: g.answers(f, scopes, chains),
@@ -367,6 +367,7 @@ func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
 // answers are the questions of the gateway to the server.
 func (g *remoteGateway) answers(f *face, s *proxy.Scopes, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
+		Delegating: link.Issuing{},
 		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:  chains.Vouches,
 		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: s.Origin, Scope: s.Scope, Plans: s.Plans,

@@ -60,6 +60,17 @@ func fromEnv(p *cli.Program, names ...string) string {
 	return ""
 }
 
+// withClient runs a command with the client of its flags.
+func withClient(p *cli.Program, f *Flags, run func(cmd *cobra.Command, args []string, client *agentauth.Client) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := AgentClient(p, f)
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, client)
+	}
+}
+
 // AgentClient is the client of the flags.
 func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 	passphrase := fromEnv(p, agentsPassphraseEnv, "AGENT_AUTH_ENCRYPTION_KEY")
@@ -215,11 +226,7 @@ func newAgentStatus(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for approval")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		look := client.Status
 		if wait {
 			look = client.Wait
@@ -229,7 +236,7 @@ func newAgentStatus(p *cli.Program) *cobra.Command {
 			return Refused(p, err, *output)
 		}
 		return printAgent(p, a, *output)
-	}
+	})
 	return cmd
 }
 
@@ -243,14 +250,10 @@ func newAgentReactivate(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		a, err := client.Reactivate(cmd.Context(), args[0], noWait)
 		return Connected(p, a, err, noWait, *output)
-	}
+	})
 	return cmd
 }
 
@@ -262,16 +265,12 @@ func newAgentDisconnect(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		if err := client.Disconnect(cmd.Context(), args[0]); err != nil {
 			return Refused(p, err, *output)
 		}
 		return said(p, *output, map[string]any{"agent_id": args[0], "status": "revoked"}, args[0]+" is revoked, and its key is gone")
-	}
+	})
 	return cmd
 }
 
@@ -287,17 +286,13 @@ func newAgentSign(p *cli.Program) *cobra.Command {
 	output, f := addAgentFlags(cmd)
 	cmd.Flags().StringVar(&audience, "audience", "", "`URL` of the service; default: the provider")
 	cmd.Flags().StringSliceVar(&only, "capability", nil, "capability that the token permits; default: all grants")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		signed, err := client.SignJWT(cmd.Context(), args[0], audience, only)
 		if err != nil {
 			return Refused(p, err, *output)
 		}
 		return said(p, *output, signed, signed.Token)
-	}
+	})
 	return cmd
 }
 
@@ -309,16 +304,12 @@ func newAgentRotateKey(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		if err := client.RotateAgentKey(cmd.Context(), args[0]); err != nil {
 			return Refused(p, err, *output)
 		}
 		return said(p, *output, map[string]any{"agent_id": args[0], "rotated": true}, args[0]+" has a new key")
-	}
+	})
 	return cmd
 }
 
@@ -332,17 +323,13 @@ func newAgentRotateHostKey(p *cli.Program) *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		rotated, err := client.RotateHostKey(cmd.Context(), args...)
 		if err != nil {
 			return Refused(p, err, *output)
 		}
 		return said(p, *output, map[string]any{"rotated": append([]string{}, rotated...)}, "the host has a new key at: "+strings.Join(rotated, ", "))
-	}
+	})
 	return cmd
 }
 

@@ -109,17 +109,13 @@ func newAgentDiscover(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		provider, err := client.Provider(cmd.Context(), args[0])
 		if err != nil {
 			return Refused(p, err, *output)
 		}
 		return printProviders(p, []agentauth.Provider{provider}, *output)
-	}
+	})
 	return cmd
 }
 
@@ -164,17 +160,13 @@ func newAgentSearch(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	f.addDirectory(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		providers, err := client.Search(cmd.Context(), args[0])
 		if err != nil {
 			return Refused(p, err, *output)
 		}
 		return printProviders(p, providers, *output)
-	}
+	})
 	return cmd
 }
 
@@ -212,11 +204,7 @@ func newAgentCapabilitiesList(p *cli.Program) *cobra.Command {
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
 	cmd.Flags().StringVar(&v.Query, "query", "", "words to search for")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		list, err := client.List(cmd.Context(), args[0], *v)
 		if err != nil {
 			return Refused(p, err, *output)
@@ -228,7 +216,7 @@ func newAgentCapabilitiesList(p *cli.Program) *cobra.Command {
 			printCapabilityLine(p, c)
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -249,11 +237,7 @@ func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
 	}
 	output, f := addAgentFlags(cmd)
 	v := viewFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		c, err := client.Describe(cmd.Context(), args[0], args[1], *v)
 		if err != nil {
 			return Refused(p, err, *output)
@@ -271,7 +255,7 @@ func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
 			}
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 

@@ -79,11 +79,7 @@ func newAgentShow(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(_ *cobra.Command, args []string, client *agentauth.Client) error {
 		agents, err := client.Agents()
 		if err != nil {
 			return err
@@ -94,7 +90,7 @@ func newAgentShow(p *cli.Program) *cobra.Command {
 			}
 		}
 		return fmt.Errorf("the store has no agent %q; powerbox agent list shows those that it has", args[0])
-	}
+	})
 	return cmd
 }
 
@@ -108,11 +104,7 @@ func newAgentFind(p *cli.Program) *cobra.Command {
 	output, f := addAgentFlags(cmd)
 	f.addDirectory(cmd)
 	limit := cmd.Flags().Int("limit", 5, "how many to show, up to 50")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		found, err := client.Find(cmd.Context(), args[0], *limit)
 		if err != nil {
 			return Refused(p, err, *output)
@@ -124,7 +116,7 @@ func newAgentFind(p *cli.Program) *cobra.Command {
 			fmt.Fprintf(p.Stdout, "%s  %s: %s\n", one.Issuer, one.Name, one.Description)
 		}
 		return nil
-	}
+	})
 	return cmd
 }
 
@@ -201,14 +193,10 @@ func newAgentClaim(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	cmd.Flags().StringVar(&with.Message, "binding-message", "", "short text that the person sees on both sides")
 	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		client, err := AgentClient(p, f)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		a, err := client.Claim(cmd.Context(), args[0], with)
 		return Connected(p, a, err, with.NoWait, *output)
-	}
+	})
 	return cmd
 }
 

@@ -43,6 +43,18 @@ func (s *scope) paths(at place) (clients.Paths, error) {
 	return clients.Paths{Project: project, Home: at.home, User: s.user, Binary: binary}, nil
 }
 
+// client finds a coding agent, and where its settings are.
+func (s *scope) client(p *cli.Program, name string) (at place, c clients.Client, paths clients.Paths, err error) {
+	if at, err = locate(p); err != nil {
+		return at, c, paths, err
+	}
+	if c, err = clients.Find(name); err != nil {
+		return at, c, paths, cli.Usage(err)
+	}
+	paths, err = s.paths(at)
+	return at, c, paths, err
+}
+
 func book(at place) install.Book { return install.Book{Dir: filepath.Join(at.state, "installed")} }
 
 func newInstall(p *cli.Program) *cobra.Command {
@@ -53,15 +65,7 @@ func newInstall(p *cli.Program) *cobra.Command {
 		Long: "Install shows what it would write, asks, and writes it. What a file has stays as it is, comments and order\n" +
 			"included. Uninstall takes it out again.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			at, err := locate(p)
-			if err != nil {
-				return err
-			}
-			c, err := clients.Find(args[0])
-			if err != nil {
-				return cli.Usage(err)
-			}
-			paths, err := s.paths(at)
+			at, c, paths, err := s.client(p, args[0])
 			if err != nil {
 				return err
 			}
@@ -118,15 +122,7 @@ func newUninstall(p *cli.Program) *cobra.Command {
 		Use: "uninstall " + strings.Join(clientNames(), "|"), Short: "Take the guard's hooks out of the settings again",
 		Example: "  powerbox guard uninstall claude-code", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			at, err := locate(p)
-			if err != nil {
-				return err
-			}
-			c, err := clients.Find(args[0])
-			if err != nil {
-				return cli.Usage(err)
-			}
-			paths, err := s.paths(at)
+			at, c, paths, err := s.client(p, args[0])
 			if err != nil {
 				return err
 			}

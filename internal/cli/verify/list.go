@@ -117,7 +117,7 @@ func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
 			r.Details.Requester, ListedAs(r), r.OutcomeStatus, r.ID)
-		if n++; n%cli.RecordPage != 0 {
+		if n++; n%audit.RecordPage != 0 {
 			continue
 		}
 		if err := w.Flush(); err != nil {

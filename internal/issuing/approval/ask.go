@@ -182,6 +182,14 @@ type Store interface {
 
 // Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
+	QuestionReader
+	CallReader
+	issuer.AccountReader
+	Outbox
+}
+
+// QuestionReader reads questions.
+type QuestionReader interface {
 	Question(id string) (Question, error)
 	// QuestionByKey returns the newest question of a key.
 	QuestionByKey(key string) (Question, error)
@@ -191,8 +199,10 @@ type Reader interface {
 	// QuestionsOf returns how many questions of a holder were made since a time, and
 	// how many of those were denied.
 	QuestionsOf(holder string, since time.Time) (made, denied int, err error)
-	// Account returns the stored data of a person.
-	Account(principal string) (people.Account, error)
+}
+
+// CallReader reads held calls.
+type CallReader interface {
 	HeldCall(question string) (Call, error)
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.
@@ -200,15 +210,19 @@ type Reader interface {
 	// HeldTasksOf returns the tasks of an owner's held calls in a tenant of an agent,
 	// newest first, limit at the most.
 	HeldTasksOf(agent, tenant string, owner issuer.Owner, limit int) ([]string, error)
-	Outbox
 }
 
-// Tx changes state within one transaction. Every Put stores a new thing or what
-// has become of it.
+// Tx changes state within one transaction.
 type Tx interface {
 	issuer.Tx
 	Reader
+	Writer
 	OutboxTx
+}
+
+// Writer changes questions and held calls. Every Put stores a new thing or what has become
+// of it.
+type Writer interface {
 	PutQuestion(q Question) error
 	PutHeldCall(c Call) error
 	// ForgetQuestions forgets what ended before a time, with its calls.

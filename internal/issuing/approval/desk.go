@@ -20,11 +20,10 @@ import (
 
 // Config is what a desk needs. Every field is required unless it says otherwise.
 type Config struct {
-	Store Store
-	// Issuer is set before anything is asked: it has the desk as its [issuer.Asker].
-	Issuer *issuer.Issuer
-	URL    string // under which a question's page is, without a final slash
-	Rules  []Rule // optional
+	Store  Store
+	Issuer *issuer.Issuer // which has the desk as its [issuer.Asker]
+	URL    string         // under which a question's page is, without a final slash
+	Rules  []Rule         // optional
 	// Approvers are the people and groups with the role approver at an agent. Optional.
 	Approvers func(agent string) (who, groups []string)
 	Timeout   time.Duration
@@ -88,7 +87,7 @@ type Desk struct {
 
 // New returns a desk.
 func New(c Config) (*Desk, error) {
-	if err := missing.Fields("approval", c, "Store", "URL", "Now", "Log"); err != nil {
+	if err := missing.Fields("approval", c, "Store", "Issuer", "URL", "Now", "Log"); err != nil {
 		return nil, err
 	}
 	if c.Timeout <= 0 || c.Interval <= 0 {
@@ -101,9 +100,6 @@ func New(c Config) (*Desk, error) {
 	}
 	return &Desk{config: c, changed: make(chan struct{}), tells: make(chan struct{})}, nil
 }
-
-// Serves sets the issuer that the desk asks for.
-func (d *Desk) Serves(i *issuer.Issuer) { d.config.Issuer = i }
 
 func notFound(err error) bool { return errors.Is(err, issuer.ErrNotFound) }
 
@@ -142,21 +138,29 @@ func (d *Desk) Find(ctx context.Context, key string) (issuer.Asked, bool, error)
 	return d.asked(q), counts, err
 }
 
-// Ask implements [issuer.Asker]. tx is one of the store that the desk has.
-func (d *Desk) Ask(tx issuer.Tx, asks issuer.Question) (issuer.Asked, error) {
-	own, ok := tx.(Tx)
-	if !ok {
-		return issuer.Asked{}, errors.New("approval: the transaction is of another store")
-	}
+// Update implements [issuer.Asker].
+func (d *Desk) Update(ctx context.Context, change func(issuer.Tx, issuer.Questions) error) error {
+	return d.config.Store.UpdateApprovals(ctx, func(tx Tx) error { return change(tx, questions{d, tx}) })
+}
+
+// questions are those of one transaction, as the issuer asks them.
+type questions struct {
+	desk *Desk
+	tx   Tx
+}
+
+// Ask implements [issuer.Questions].
+func (in questions) Ask(asks issuer.Question) (issuer.Asked, error) {
+	d := in.desk
 	// Of two same requests at one time the second finds what the first asked.
-	if q, err := own.QuestionByKey(asks.Key); err == nil && q.Open(d.config.Now()) {
+	if q, err := in.tx.QuestionByKey(asks.Key); err == nil && q.Open(d.config.Now()) {
 		return d.asked(q), nil
 	}
 	q := Question{
 		Kind: ForCapability, Key: asks.Key, Agent: asks.Agent, Principal: asks.Caller.Principal, Holder: asks.Caller.Holder.ID, Requester: asks.Caller.Agent,
 		Purpose: asks.Purpose, Matters: asks.Matters, Until: asks.Until, Client: asks.Client,
 	}
-	q, err := d.open(own, q)
+	q, err := d.open(in.tx, q)
 	return d.asked(q), err
 }
 
@@ -206,7 +210,7 @@ func (q Question) caller() identity.Caller {
 }
 
 // append records an action on a question, in its transaction.
-func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
+func (d *Desk) append(tx issuer.RecordWriter, q Question, of action.Type, by identity.Caller, decision evidence.Decision, details map[string]any) error {
 	r, err := d.config.Issuer.NewRecord(q.Agent, by, of, details)
 	if err != nil {
 		return err
@@ -219,9 +223,16 @@ func (d *Desk) append(tx Tx, q Question, of action.Type, by identity.Caller, dec
 	return err
 }
 
+// outboxWriter is how much of a transaction tell uses.
+type outboxWriter interface {
+	CountMessages() (map[string]MessageCount, error)
+	PutMessage(m Message) error
+	DeleteMessage(id string) error
+}
+
 // tell has people told of a question, in its transaction. For one that is over,
 // the message that it is open is withdrawn.
-func (d *Desk) tell(tx Tx, e Event, q Question) error {
+func (d *Desk) tell(tx outboxWriter, e Event, q Question) error {
 	if d.config.Tell == nil {
 		return nil
 	}
@@ -254,13 +265,9 @@ func (d *Desk) tell(tx Tx, e Event, q Question) error {
 	return nil
 }
 
-// Use implements [issuer.Asker].
-func (d *Desk) Use(tx issuer.Tx, id string, capabilities []string) error {
-	own, ok := tx.(Tx)
-	if !ok {
-		return errors.New("approval: the transaction is of another store")
-	}
-	q, err := own.Question(id)
+// Use implements [issuer.Questions].
+func (in questions) Use(id string, capabilities []string) error {
+	q, err := in.tx.Question(id)
 	switch {
 	case err != nil:
 		return err
@@ -268,7 +275,7 @@ func (d *Desk) Use(tx issuer.Tx, id string, capabilities []string) error {
 		return issuer.ErrUsed
 	}
 	q.Issued = capabilities
-	return own.PutQuestion(q)
+	return in.tx.PutQuestion(q)
 }
 
 // Question returns a question to someone who is asked, or who was.
@@ -355,7 +362,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 }
 
 // admits refuses someone who was frozen or removed meanwhile.
-func (d *Desk) admits(r Reader, who Person) error {
+func (d *Desk) admits(r issuer.AccountReader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
 		return err

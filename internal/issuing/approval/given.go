@@ -97,7 +97,7 @@ func (d *Desk) Revocable(ctx context.Context, who Person, q Question) (can bool,
 }
 
 // approval says what can still be done under a question.
-func (d *Desk) approval(r Reader, q Question, now time.Time) (Approval, error) {
+func (d *Desk) approval(r CallReader, q Question, now time.Time) (Approval, error) {
 	a := Approval{Question: q, Until: q.yes().Until(), Live: true}
 	switch {
 	case q.State == issuer.StatePending: // it waits for another person

@@ -75,7 +75,7 @@ func TestApprovalThatIsTakenBackCancelsItsCall(t *testing.T) {
 // TestSameRequestAsksOnce: a request that was asked about already gets that question.
 func TestSameRequestAsksOnce(t *testing.T) {
 	f := &fewThings{question: Question{ID: "ask_1", State: issuer.StatePending, Expires: noon.Add(time.Hour)}}
-	if asked, err := deskOver(f).Ask(f, issuer.Question{Key: "k"}); err != nil || asked.ID != "ask_1" {
+	if asked, err := (questions{deskOver(f), f}).Ask(issuer.Question{Key: "k"}); err != nil || asked.ID != "ask_1" {
 		t.Errorf("%+v %v", asked, err)
 	}
 }

@@ -92,7 +92,7 @@ func TestQuestionThatCannotBeAskedLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &Desk{config: Config{Issuer: made, Now: now, URL: "https://example.org", Timeout: time.Hour}}
-			_, err = d.Ask(&c.tx, issuer.Question{Key: "k", Agent: "documents", Until: noon.Add(time.Hour)})
+			_, err = (questions{d, &c.tx}).Ask(issuer.Question{Key: "k", Agent: "documents", Until: noon.Add(time.Hour)})
 			n := 0
 			if c.want == nil {
 				n = 1

@@ -58,7 +58,7 @@ func (i *Issuer) ReserveRemote(ctx context.Context, of Gateway, decision string,
 }
 
 // limitOf is how much a budget of an agent's capability holds in all.
-func (i *Issuer) limitOf(tx Tx, agent string, one Taken) (*big.Rat, error) {
+func (i *Issuer) limitOf(tx CapabilityReader, agent string, one Taken) (*big.Rat, error) {
 	c, err := tx.Capability(one.Of)
 	if err != nil {
 		return nil, err

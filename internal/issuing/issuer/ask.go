@@ -16,17 +16,23 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 )
 
-// Asker asks people about requests that policy leaves to them (SEP-27). What it
-// writes is in the issuer's transaction.
+// Asker asks people about requests that policy leaves to them (SEP-27).
 type Asker interface {
 	// Find returns the last question of a key, and false where there is none that
 	// still counts.
 	Find(ctx context.Context, key string) (Asked, bool, error)
+	// Update runs change as [Store.Update] of the issuer's store does, with the questions
+	// of the same transaction.
+	Update(ctx context.Context, change func(tx Tx, questions Questions) error) error
+}
+
+// Questions are the questions in one transaction.
+type Questions interface {
 	// Ask asks. [ErrTooMany] says that the caller has enough open questions.
-	Ask(tx Tx, q Question) (Asked, error)
+	Ask(q Question) (Asked, error)
 	// Use uses up an answer, once, for the capabilities that it gave. [ErrUsed] says
 	// that it was.
-	Use(tx Tx, id string, capabilities []string) error
+	Use(id string, capabilities []string) error
 }
 
 // The errors of an [Asker].
@@ -172,7 +178,7 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 	if err != nil {
 		return nil, nil, err
 	}
-	asked, known, err := i.config.Asker.Find(ctx, key)
+	asked, known, err := i.asker.Find(ctx, key)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -201,7 +207,7 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 	req.approved = &asked
 	issued, refusal, err := i.requested(ctx, record, wanted[0].Agent, caller, req)
 	if errors.Is(err, ErrUsed) { // by the same request at the same time
-		if asked, _, err = i.config.Asker.Find(ctx, key); err == nil && asked.State == StateDenied { // or taken back
+		if asked, _, err = i.asker.Find(ctx, key); err == nil && asked.State == StateDenied { // or taken back
 			return nil, refuse(CodeApprovalDenied, "a person took this approval back"), nil
 		}
 		if err == nil {
@@ -240,7 +246,7 @@ func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller ide
 	}
 	var asked Asked
 	var refusal *Refusal
-	err := i.config.Store.Update(ctx, func(tx Tx) error {
+	err := i.asker.Update(ctx, func(tx Tx, questions Questions) error {
 		if refusal = i.checkRequires(tx, caller, wanted); refusal == nil {
 			refusal = i.checkTask(tx, caller, wanted[0])
 		}
@@ -248,7 +254,7 @@ func (i *Issuer) askAnew(ctx context.Context, record evidence.Record, caller ide
 			return refusal
 		}
 		var err error
-		if asked, err = i.config.Asker.Ask(tx, q); err != nil {
+		if asked, err = questions.Ask(q); err != nil {
 			return err
 		}
 		record := record
@@ -330,9 +336,15 @@ type Once struct {
 	Until          time.Time
 }
 
+// OnceWriter is how much of a transaction [Issuer.GiveOnce] uses.
+type OnceWriter interface {
+	Capability(id string) (Capability, error)
+	PutCapability(c Capability) error
+}
+
 // GiveOnce issues a capability that is good for one call, in tx. Where the call
 // came under another it is a child of that, and ends with it.
-func (i *Issuer) GiveOnce(tx Tx, o Once) (Capability, error) {
+func (i *Issuer) GiveOnce(tx OnceWriter, o Once) (Capability, error) {
 	c := Capability{
 		Agent: o.Agent, Principal: o.Principal, Holder: o.Holder, Requester: o.Requester, Purpose: o.Purpose,
 		Approval: o.Approval, Once: true, Digest: o.Digest, Under: o.Under, Through: o.Through,

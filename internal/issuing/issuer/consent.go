@@ -32,7 +32,7 @@ func (i *Issuer) Consent(ctx context.Context, agentID string, caller identity.Ca
 	if err != nil {
 		return Asked{}, "", err
 	}
-	asked, known, err := i.config.Asker.Find(ctx, key)
+	asked, known, err := i.asker.Find(ctx, key)
 	if err != nil || known && len(asked.Issued) == 0 {
 		return asked, key, err
 	}
@@ -55,7 +55,7 @@ var ErrNotConsented = errors.New("no person has approved this request, or the ap
 // Redeem issues what people approved of an authorization request, once. A second time is
 // [ErrUsed], with the question that has the issued capabilities.
 func (i *Issuer) Redeem(ctx context.Context, caller identity.Caller, key string) ([]Capability, Asked, error) {
-	asked, known, err := i.config.Asker.Find(ctx, key)
+	asked, known, err := i.asker.Find(ctx, key)
 	agent := asked.Approved.Agent
 	switch {
 	case err != nil:
@@ -78,7 +78,7 @@ func (i *Issuer) Redeem(ctx context.Context, caller identity.Caller, key string)
 	case refusal != nil:
 		return nil, asked, i.denied(ctx, record, refusal)
 	case errors.Is(err, ErrUsed): // by the same code at the same time, or taken back
-		if asked, _, err = i.config.Asker.Find(ctx, key); err == nil {
+		if asked, _, err = i.asker.Find(ctx, key); err == nil {
 			err = ErrUsed
 		}
 		return nil, asked, err

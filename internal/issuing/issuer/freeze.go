@@ -313,7 +313,7 @@ func (i *Issuer) recorded(target string) string {
 // StopPerson freezes or thaws what acts for a person, within a transaction in which the
 // state of the person changes. Its caller hands what it returns to [Issuer.Learned] after
 // the commit.
-func (i *Issuer) StopPerson(tx Tx, kind Kind, operator, principal, reason string) (Revocation, error) {
+func (i *Issuer) StopPerson(tx EventWriter, kind Kind, operator, principal, reason string) (Revocation, error) {
 	r, record, err := i.eventOf(issuerItself, Revocation{Kind: kind, Target: principal, By: operator, Reason: reason}, map[string]any{"target": i.recorded(principal)})
 	if err == nil {
 		r, err = write(tx, record, r)

@@ -134,7 +134,7 @@ var errKnownKey = errors.New("another gateway has the key")
 
 // openWithKey is the open gateway that has the key of g, "" for none: requests
 // are told apart by their key.
-func openWithKey(tx Tx, g Gateway) (string, error) {
+func openWithKey(tx LogReader, g Gateway) (string, error) {
 	all, err := tx.Gateways()
 	for _, other := range all {
 		if other.Closed.IsZero() && other.Key.ID() == g.Key.ID() {

@@ -184,9 +184,11 @@ type Ruling struct {
 
 // Config is what an issuer needs. Every field but Asker, Callers and Origin is required.
 type Config struct {
-	Store           Store
-	Policy          Policy
-	Asker           Asker // asks people; nil where people cannot be asked
+	Store  Store
+	Policy Policy
+	// Asker makes what asks people, which knows the issuer; nil where people cannot be asked.
+	// It must not call the issuer yet.
+	Asker           func(*Issuer) (Asker, error)
 	Sealer          *catalogue.Sealer
 	Agents          []*Agent
 	Callers         func() []string            // configured names of calling agents, now; optional
@@ -209,6 +211,7 @@ type Config struct {
 // goroutines.
 type Issuer struct {
 	config  Config
+	asker   Asker                             // nil where people cannot be asked
 	agents  atomic.Pointer[map[string]*Agent] // replaced as a whole
 	revoked atomic.Pointer[revocations]
 	known   known
@@ -240,6 +243,11 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	}
 	put()
 	i.revoked.Store(&revocations{freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
+	if config.Asker != nil {
+		if i.asker, err = config.Asker(i); err != nil {
+			return nil, err
+		}
+	}
 	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
 }
 

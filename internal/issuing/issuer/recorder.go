@@ -55,7 +55,13 @@ func (i *Issuer) Signs(ctx context.Context, key evidence.Key) error {
 	})
 }
 
-func (i *Issuer) putRecorder(tx Tx, of action.Type, r Recorder) error {
+// recorderWriter is how much of a transaction putRecorder uses.
+type recorderWriter interface {
+	PutRecorder(r Recorder) error
+	Append(record evidence.Record) (evidence.Sealed, error)
+}
+
+func (i *Issuer) putRecorder(tx recorderWriter, of action.Type, r Recorder) error {
 	if err := tx.PutRecorder(r); err != nil {
 		return err
 	}
@@ -110,7 +116,7 @@ func (i *Issuer) Recorders(ctx context.Context, agent string) (evidence.Recorder
 }
 
 // left returns the chain that a gateway leaves behind, taken from its end on record.
-func left(tx Tx, g Gateway) ([]evidence.ListedChain, error) {
+func left(tx RecordWriter, g Gateway) ([]evidence.ListedChain, error) {
 	head, err := tx.ChainEnd(g.Agent, g.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && head.Sequence == 0 {
 		return nil, nil

@@ -163,7 +163,7 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	if req.Client != nil {
 		approval = cmp.Or(approval, consentOf)
 	}
-	if approval != "" && i.config.Asker == nil {
+	if approval != "" && i.asker == nil {
 		return Capability{}, refuse(CodeApprovalRequired, "grant %q needs the approval of a %s, and this server cannot ask a person: people cannot log in to it", grant.ID, approval)
 	}
 	c, err := i.newCapability(agent, grant, caller, req)
@@ -365,7 +365,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 	}
 	record.OutcomeStatus = evidence.Achieved
 	var refusal *Refusal
-	err := i.config.Store.Update(ctx, func(tx Tx) error {
+	change := func(tx Tx, questions Questions) error {
 		if refusal = i.checkRequires(tx, caller, issued); refusal != nil {
 			return refusal
 		}
@@ -374,7 +374,7 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		}
 		if by != nil {
 			// What a person said is used up with what it gave (ATK-46).
-			if err := i.config.Asker.Use(tx, by.ID, ids(issued)); err != nil {
+			if err := questions.Use(by.ID, ids(issued)); err != nil {
 				return err
 			}
 		}
@@ -385,15 +385,27 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 		}
 		_, err := tx.Append(record)
 		return err
-	})
+	}
+	var err error
+	if by != nil {
+		err = i.asker.Update(ctx, change)
+	} else {
+		err = i.config.Store.Update(ctx, func(tx Tx) error { return change(tx, nil) })
+	}
 	if refusal != nil {
 		return refusal, nil
 	}
 	return nil, err
 }
 
+// capabilityPutter is how much of a transaction putCapability uses.
+type capabilityPutter interface {
+	PutCapability(c Capability) error
+	NameTask(agent, tenant, task string) error
+}
+
 // putCapability stores a capability and that its task has one.
-func putCapability(tx Tx, c Capability) error {
+func putCapability(tx capabilityPutter, c Capability) error {
 	if c.Task != "" {
 		if err := tx.NameTask(c.Agent, c.Tenant, c.Task); err != nil {
 			return err
@@ -415,7 +427,7 @@ func ids(cs []Capability) []string {
 // checkTask refuses a capability for a task or context that is not the
 // caller's: the caller holds the root capability that it belongs to, or made it
 // without one. One that does not exist gets the same answer (SEP-22, ATK-18).
-func (i *Issuer) checkTask(r Reader, caller identity.Caller, c Capability) *Refusal {
+func (i *Issuer) checkTask(r TaskReader, caller identity.Caller, c Capability) *Refusal {
 	if c.Task == "" {
 		return nil
 	}
@@ -440,7 +452,7 @@ const requiresLimit = 64
 // checkRequires refuses a grant without every grant that it requires, in the
 // same request or held already (SEP-2). Where the newest [requiresLimit] of a
 // holder are all revoked, an older one does not help.
-func (i *Issuer) checkRequires(r Reader, caller identity.Caller, issued []Capability) *Refusal {
+func (i *Issuer) checkRequires(r CapabilityReader, caller identity.Caller, issued []Capability) *Refusal {
 	for _, c := range issued {
 		agent := i.all()[c.Agent]
 		grant, _ := agent.Grant(c.Grant)

@@ -216,9 +216,16 @@ func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r
 	return r, nil
 }
 
+// EventWriter is how much of a transaction an event of the sequence uses.
+type EventWriter interface {
+	AccountReader
+	Revoke(r Revocation) (int64, error)
+	Append(record evidence.Record) (evidence.Sealed, error)
+}
+
 // write writes an event and its record in one transaction. A thaw is refused while the
 // target is a person whose account stops it (ATK-94).
-func write(tx Tx, record evidence.Record, r Revocation) (Revocation, error) {
+func write(tx EventWriter, record evidence.Record, r Revocation) (Revocation, error) {
 	if r.Kind == KindThaw {
 		if err := released(tx, r.Target); err != nil {
 			return r, err
@@ -233,7 +240,7 @@ func write(tx Tx, record evidence.Record, r Revocation) (Revocation, error) {
 	return r, err
 }
 
-func released(r Reader, target string) error {
+func released(r AccountReader, target string) error {
 	a, err := r.Account(target)
 	if err != nil {
 		if errors.Is(err, ErrNotFound) {

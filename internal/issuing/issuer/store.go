@@ -52,6 +52,29 @@ type Store interface {
 
 // Reader reads one snapshot.
 type Reader interface {
+	CapabilityReader
+	RevocationReader
+	TaskReader
+	RecordReader
+	LogReader
+	AgentReader
+	AccountReader
+}
+
+// Tx changes state within one transaction.
+type Tx interface {
+	Reader
+	CapabilityWriter
+	TaskWriter
+	BudgetWriter
+	RecordWriter
+	PeriodWriter
+	GatewayWriter
+	AgentWriter
+}
+
+// CapabilityReader reads capabilities on record.
+type CapabilityReader interface {
 	// Capability returns the capability of that id, or [ErrNotFound].
 	Capability(id string) (Capability, error)
 	// CapabilityByRevocation returns the capability of that revocation id, or
@@ -62,15 +85,23 @@ type Reader interface {
 	// Trees returns capabilities with all that descend from them, in the order in which
 	// they were issued: a parent comes before its children.
 	Trees(query TreeQuery) iter.Seq2[Capability, error]
-	// Holders returns every holder of a capability on record, once.
-	Holders() ([]string, error)
 	// LiveBefore returns some capabilities that match, the one that was issued last
 	// first. [ErrNotFound] means that there is no capability of the id in Before.
 	LiveBefore(query LiveQuery) ([]Capability, error)
+}
+
+// RevocationReader reads what ended, and of whom something could end.
+type RevocationReader interface {
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
 	StatusPlaces(agent string) (map[string]int, error)
+	// Holders returns every holder of a capability on record, once.
+	Holders() ([]string, error)
+}
+
+// TaskReader reads to whom tasks, contexts and links belong.
+type TaskReader interface {
 	// TaskOwner returns to whom a task or context in a tenant of an agent, "" for
 	// none, belongs, and false where it is not known.
 	TaskOwner(agent, tenant, task string) (Owner, bool, error)
@@ -79,6 +110,10 @@ type Reader interface {
 	// LinkNamed returns the hash of the delegation link that a nonce names, ""
 	// where it names none (EXT-14).
 	LinkNamed(id string) (string, error)
+}
+
+// RecordReader reads records, and the bodies that they commit to.
+type RecordReader interface {
 	// Record returns one evidence record, or [ErrNotFound].
 	Record(id string) (evidence.Sealed, error)
 	// Records returns a page of the records that match, newest first: the last
@@ -92,6 +127,10 @@ type Reader interface {
 	Bodies(query BodyQuery) ([]Body, error)
 	// BodyAgents returns the agents of which there are bodies.
 	BodyAgents() ([]string, error)
+}
+
+// LogReader reads who wrote the log, and its periods.
+type LogReader interface {
 	// Periods returns the periods of the log that were closed, oldest first.
 	Periods() ([]Period, error)
 	// Gateways returns every gateway that was ever enrolled, oldest first.
@@ -102,6 +141,10 @@ type Reader interface {
 	// Chains returns the chains of an agent that have begun, without how many
 	// records they have.
 	Chains(agent string) ([]evidence.ListedChain, error)
+}
+
+// AgentReader reads what is stored of agents.
+type AgentReader interface {
 	// AgentKey returns the issuing key that an agent was last recorded with, and
 	// since when it has that one; "" for none.
 	AgentKey(agent string) (key string, renewed time.Time, err error)
@@ -110,13 +153,52 @@ type Reader interface {
 	NewestKeys() (map[string]string, error)
 	// Mode returns the mode that an operator set for an agent, "" for none.
 	Mode(agent string) (string, error)
+}
+
+// AccountReader reads what is stored of people.
+type AccountReader interface {
 	// Account returns the stored data of a person, or [ErrNotFound].
 	Account(principal string) (people.Account, error)
 }
 
-// Tx changes state within one transaction.
-type Tx interface {
-	Reader
+// CapabilityWriter changes capabilities on record.
+type CapabilityWriter interface {
+	PutCapability(c Capability) error
+	// Revoke stores an event under the next sequence number, which it returns.
+	// A repeated revocation for the same time stores nothing and returns
+	// the first number; a later Until is a separate event. A freeze and a
+	// thaw are always stored. No event is ever changed.
+	Revoke(r Revocation) (int64, error)
+	// PutStatusPlace gives a capability a place in its agent's status list, and
+	// returns false where the place is taken or the capability has one. The
+	// places of what has expired are free.
+	PutStatusPlace(c Capability, place int, now time.Time) (bool, error)
+}
+
+// TaskWriter remembers to whom tasks, contexts and links belong.
+type TaskWriter interface {
+	// BindTask remembers the owner of a task or context. It keeps the first
+	// owner and returns who that is.
+	BindTask(agent, tenant, task string, owner Owner) (Owner, error)
+	// NameTask remembers that a capability was issued for a task or context.
+	NameTask(agent, tenant, task string) error
+	// NameLink remembers which link a nonce names until that link has ended. It
+	// keeps the first one and returns which that is.
+	NameLink(id, link string, until, now time.Time) (string, error)
+}
+
+// BudgetWriter changes budgets.
+type BudgetWriter interface {
+	// Reserve takes from a budget for a decision, and returns false where it does not
+	// hold that much.
+	Reserve(decision, account string, r gate.Reservation) (bool, error)
+	// Settle ends the reservations of a decision, and with back gives back what they
+	// took. Doing it again does nothing.
+	Settle(decision string, back bool) error
+}
+
+// RecordWriter changes records and their bodies.
+type RecordWriter interface {
 	// Append seals a record at the head of its agent's chain. What it commits to
 	// ([evidence.Record.Detach]) is stored with it.
 	Append(record evidence.Record) (evidence.Sealed, error)
@@ -125,6 +207,28 @@ type Tx interface {
 	// for byte, is no error; every other one that does not come next is
 	// [ErrNotNext], with the sequence that does.
 	AppendSealed(sealed evidence.Sealed) (next int64, err error)
+	// ChainEnd returns where the next record of a chain goes, or [ErrNotFound]
+	// where it has not begun.
+	ChainEnd(agent, recorder string) (evidence.Head, error)
+	// EraseBody deletes the body of a record, and its key with it.
+	EraseBody(record string) error
+}
+
+// PeriodWriter changes the periods of the log.
+type PeriodWriter interface {
+	// ClosePeriod ends a period with what a signed checkpoint covers, nil for the
+	// latest one, or returns [ErrNothingToClose].
+	ClosePeriod(signed []byte, at time.Time) (Period, error)
+	// ArchivePeriod marks a period whose records are elsewhere, or returns
+	// [ErrBodiesLeft]. Chains continue from what they ended in.
+	ArchivePeriod(p Period) error
+	// DeleteArchived deletes some of the records that are elsewhere, and returns how
+	// many; 0 once none is left.
+	DeleteArchived() (int, error)
+}
+
+// GatewayWriter changes who writes the log.
+type GatewayWriter interface {
 	// PutGatewayToken remembers a token that enrols one gateway.
 	PutGatewayToken(hash [32]byte, agent string, expires time.Time) error
 	// UseGatewayToken uses a token up and returns its agent, or [ErrNotFound]
@@ -135,48 +239,14 @@ type Tx interface {
 	// PutRecorder stores a key by which this server signs records, or what has
 	// become of it.
 	PutRecorder(r Recorder) error
-	// ChainEnd returns where the next record of a chain goes, or [ErrNotFound]
-	// where it has not begun.
-	ChainEnd(agent, recorder string) (evidence.Head, error)
-	PutCapability(c Capability) error
-	// ClosePeriod ends a period with what a signed checkpoint covers, nil for the
-	// latest one, or returns [ErrNothingToClose].
-	ClosePeriod(signed []byte, at time.Time) (Period, error)
-	// ArchivePeriod marks a period whose records are elsewhere, or returns
-	// [ErrBodiesLeft]. Chains continue from what they ended in.
-	ArchivePeriod(p Period) error
-	// DeleteArchived deletes some of the records that are elsewhere, and returns how
-	// many; 0 once none is left.
-	DeleteArchived() (int, error)
-	// EraseBody deletes the body of a record, and its key with it.
-	EraseBody(record string) error
+}
+
+// AgentWriter changes what is stored of agents.
+type AgentWriter interface {
 	// PutAgentKey remembers the issuing key that an agent has now. For a key that
 	// it had before, the first time stays.
 	PutAgentKey(agent, key string, renewed time.Time) error
-	// Revoke stores an event under the next sequence number, which it returns.
-	// A repeated revocation for the same time stores nothing and returns
-	// the first number; a later Until is a separate event. A freeze and a
-	// thaw are always stored. No event is ever changed.
-	Revoke(r Revocation) (int64, error)
-	// PutStatusPlace gives a capability a place in its agent's status list, and
-	// returns false where the place is taken or the capability has one. The
-	// places of what has expired are free.
-	PutStatusPlace(c Capability, place int, now time.Time) (bool, error)
-	// BindTask remembers the owner of a task or context. It keeps the first
-	// owner and returns who that is.
-	BindTask(agent, tenant, task string, owner Owner) (Owner, error)
-	// NameTask remembers that a capability was issued for a task or context.
-	NameTask(agent, tenant, task string) error
 	SetMode(agent, mode string) error
-	// Reserve takes from a budget for a decision, and returns false where it does not
-	// hold that much.
-	Reserve(decision, account string, r gate.Reservation) (bool, error)
-	// Settle ends the reservations of a decision, and with back gives back what they
-	// took. Doing it again does nothing.
-	Settle(decision string, back bool) error
-	// NameLink remembers which link a nonce names until that link has ended. It
-	// keeps the first one and returns which that is.
-	NameLink(id, link string, until, now time.Time) (string, error)
 }
 
 // HeldQuery selects the capabilities of one holder for one principal at one

@@ -564,7 +564,7 @@ func mayAct(a Agent, now time.Time) bool {
 }
 
 // claimed are the agents of a host that are claimed once it has a user.
-func (p *Provider) claimed(r Reader, h Host, now time.Time) ([]Agent, error) {
+func (p *Provider) claimed(r AgentReader, h Host, now time.Time) ([]Agent, error) {
 	agents, err := r.HostAgents(h.ID)
 	return slices.DeleteFunc(agents, func(a Agent) bool { return a.Mode != agentauth.Autonomous || !mayAct(a, now) }), err
 }

@@ -26,11 +26,17 @@ func (p *Provider) Methods() []string {
 	return []string{agentauth.DeviceAuthorization, agentauth.CIBA}
 }
 
+// ownerReader reads what people have: whether a hint names one.
+type ownerReader interface {
+	Passkeys(principal string) ([]Passkey, error)
+	Hosts(user string) ([]Host, error)
+}
+
 // addressed returns the person whom a question is for, and whether they are asked on
 // their own device. A hint without a match, or for someone who has been asked enough, is
 // answered like one that matches: no answer reveals who has an account (CIBA Core,
 // section 14).
-func (p *Provider) addressed(tx Tx, h Host, a Agent, kind Kind, asking Asking, open []Approval, now time.Time) (user string, ciba bool, err error) {
+func (p *Provider) addressed(tx ownerReader, h Host, a Agent, kind Kind, asking Asking, open []Approval, now time.Time) (user string, ciba bool, err error) {
 	wanted := asking.Method == agentauth.CIBA || p.config.CIBA == CIBAPreferred && asking.Method != agentauth.DeviceAuthorization
 	switch {
 	case p.config.CIBA == CIBAOff || !wanted:
@@ -54,7 +60,7 @@ const maxHint = 256
 
 // hinted is the principal that a hint names, "" for none. It looks for as much
 // where there is someone as where there is not.
-func (p *Provider) hinted(r Reader, hint string) (user string, err error) {
+func (p *Provider) hinted(r ownerReader, hint string) (user string, err error) {
 	if len(hint) > maxHint {
 		hint = hint[:maxHint]
 	}

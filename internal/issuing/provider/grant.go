@@ -147,7 +147,7 @@ func (p *Provider) dismiss(tx Tx, a *Agent, by, why string, now time.Time) error
 	return nil
 }
 
-func closed(tx Tx, ap Approval, by, why string, now time.Time) error {
+func closed(tx GrantWriter, ap Approval, by, why string, now time.Time) error {
 	ap.Status, ap.By, ap.Answered, ap.Ended = agentauth.Revoked, by, now, why
 	return tx.PutApproval(ap)
 }

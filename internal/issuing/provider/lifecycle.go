@@ -12,7 +12,7 @@ import (
 )
 
 // own returns an agent that is a host's, and refuses another's (AAP-S1).
-func own(r Reader, h Host, id string) (Agent, error) {
+func own(r AgentReader, h Host, id string) (Agent, error) {
 	a, err := r.HostAgent(id)
 	switch {
 	case notFound(err) || id == "":
@@ -27,7 +27,7 @@ func own(r Reader, h Host, id string) (Agent, error) {
 
 // current returns a host as it is now: since it was authenticated it may have
 // ended, or have another key.
-func current(r Reader, h Host) (Host, error) {
+func current(r HostReader, h Host) (Host, error) {
 	latest, err := r.Host(h.ID)
 	switch {
 	case err != nil:
@@ -345,7 +345,7 @@ func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, j
 	return out, err
 }
 
-func unused(tx Tx, host string, key token.PublicKey) error {
+func unused(tx AgentReader, host string, key token.PublicKey) error {
 	_, err := tx.HostAgentByKey(host, key.Thumbprint())
 	if err == nil {
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "another agent of the host has that key; want a new one")

@@ -54,7 +54,7 @@ func shortest(a, b Clocks) Clocks {
 
 // tighten has an agent that is given a capability live no longer than anyone who has it
 // may, and the grant end when grants of it do.
-func (p *Provider) tighten(tx Tx, a *Agent, g *Grant, now time.Time) error {
+func (p *Provider) tighten(tx HostWriter, a *Agent, g *Grant, now time.Time) error {
 	if c := p.capabilities[g.Capability]; c != nil && c.Lifetime > 0 {
 		if end := now.Add(c.Lifetime); g.Expires.IsZero() || end.Before(g.Expires) {
 			g.Expires = end

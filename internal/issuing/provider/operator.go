@@ -32,7 +32,7 @@ func (p *Provider) agentOfPerson(r Reader, who Person, id string) (Agent, Host, 
 	return a, h, err
 }
 
-func (p *Provider) hostOfPerson(r Reader, who Person, id string) (Host, error) {
+func (p *Provider) hostOfPerson(r HostReader, who Person, id string) (Host, error) {
 	h, err := r.Host(id)
 	if notFound(err) || err == nil && !p.mine(who, h.User) {
 		return h, agentauth.Errorf(agentauth.CodeHostNotFound, "you have no host %q", clipped(id))

@@ -34,7 +34,7 @@ func Book(s Store, i *issuer.Issuer) people.Book {
 }
 
 // admits refuses a person who was frozen or removed meanwhile.
-func (p *Provider) admits(r Reader, who Person) error {
+func (p *Provider) admits(r PeopleReader, who Person) error {
 	a, err := r.Account(who.Principal)
 	if err != nil && !notFound(err) {
 		return err
@@ -239,7 +239,7 @@ func (p *Provider) takeAway(tx Tx, u *unit, by, principal string) (keys, hosts i
 // stopAgentsOf freezes the agents that act for a person, as powerbox freeze does, or
 // thaws them. It is part of the change of the person's state: one is never without the
 // other.
-func (p *Provider) stopAgentsOf(tx Tx, u *unit, by string, was people.Account, state people.State, reason string) error {
+func (p *Provider) stopAgentsOf(tx issuer.EventWriter, u *unit, by string, was people.Account, state people.State, reason string) error {
 	kind := issuer.KindFreeze
 	if state == people.Active {
 		if was.Stops() == nil && !p.config.Issuer.Frozen(was.Principal) {
@@ -256,7 +256,7 @@ func (p *Provider) stopAgentsOf(tx Tx, u *unit, by string, was people.Account, s
 
 // mayHave refuses a user whom no host can be of: one without a name that can be read, and
 // a person who was removed.
-func (p *Provider) mayHave(r Reader, user string) error {
+func (p *Provider) mayHave(r PeopleReader, user string) error {
 	if err := namesUser(user); err != nil {
 		return err
 	}

@@ -217,7 +217,7 @@ func (p *Provider) record(by, principal string, of action.Type, details map[stri
 }
 
 // append records the action of a use case, in its transaction.
-func (p *Provider) append(tx Tx, by, principal string, of action.Type, details map[string]any) error {
+func (p *Provider) append(tx issuer.RecordWriter, by, principal string, of action.Type, details map[string]any) error {
 	r, err := p.record(by, principal, of, details)
 	if err == nil {
 		_, err = tx.Append(r)

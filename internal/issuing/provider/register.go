@@ -339,7 +339,7 @@ func (p *Provider) registering(tx Tx, s HostSession, r Registration, now time.Ti
 
 // refusedBefore reports whether a person has refused a host that waits: from then on
 // only a person lets it in, whatever strangers get at once.
-func refusedBefore(r Reader, h Host) (bool, error) {
+func refusedBefore(r AgentReader, h Host) (bool, error) {
 	if h.Status != agentauth.Pending {
 		return false, nil
 	}

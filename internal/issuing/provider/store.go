@@ -174,39 +174,13 @@ type Store interface {
 
 // Reader reads one snapshot. Anything that is not there is [issuer.ErrNotFound].
 type Reader interface {
-	Host(id string) (Host, error)
-	// HostByKey returns the host whose key has that thumbprint.
-	HostByKey(thumbprint string) (Host, error)
-	HostByKeysURL(url string) (Host, error)
-	// Hosts returns the hosts of a user, or all with "", newest first.
-	Hosts(user string) ([]Host, error)
-	HostAgent(id string) (Agent, error)
-	HostAgentByKey(host, thumbprint string) (Agent, error)
-	HostAgents(host string) ([]Agent, error)
-	// Grants returns the grants of an agent, oldest first.
-	Grants(agent string) ([]Grant, error)
-	Grant(id string) (Grant, error)
-	Approval(id string) (Approval, error)
-	// ApprovalByCode returns the newest approval of that code.
-	ApprovalByCode(code []byte) (Approval, error)
-	// PendingApprovals returns those that are not answered, newest first.
-	PendingApprovals() ([]Approval, error)
-	Job(id string) (Job, error)
-	// Passkeys returns those of a principal, oldest first.
-	Passkeys(principal string) ([]Passkey, error)
-	Passkey(id []byte) (Passkey, error)
-	AllPasskeys() ([]Passkey, error)
-	// Account returns the stored account of a person, and Accounts those of all.
-	Account(principal string) (people.Account, error)
-	Accounts() ([]people.Account, error)
-	// Records returns a part of the records, newest first.
-	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
-	// UsedToken reports whether [Tx.UseToken] was called with that id.
-	UsedToken(id string) (bool, error)
-	// UsedTokens reports whether any is stored.
-	UsedTokens() (bool, error)
-	// Invitation returns the invitation of a host by the hash of its token.
-	Invitation(hash []byte) (Invitation, error)
+	HostReader
+	AgentReader
+	GrantReader
+	ApprovalReader
+	PasskeyReader
+	PeopleReader
+	TokenReader
 }
 
 // Tx changes state within one transaction. Every Put stores a new thing or a new state
@@ -214,14 +188,103 @@ type Reader interface {
 type Tx interface {
 	issuer.Tx
 	Reader
+	HostWriter
+	GrantWriter
+	PeopleWriter
+	TokenWriter
+}
+
+// HostReader reads hosts.
+type HostReader interface {
+	Host(id string) (Host, error)
+	// HostByKey returns the host whose key has that thumbprint.
+	HostByKey(thumbprint string) (Host, error)
+	HostByKeysURL(url string) (Host, error)
+	// Hosts returns the hosts of a user, or all with "", newest first.
+	Hosts(user string) ([]Host, error)
+}
+
+// AgentReader reads agents under hosts.
+type AgentReader interface {
+	HostAgent(id string) (Agent, error)
+	HostAgentByKey(host, thumbprint string) (Agent, error)
+	HostAgents(host string) ([]Agent, error)
+}
+
+// GrantReader reads grants, and executions that continue.
+type GrantReader interface {
+	Grant(id string) (Grant, error)
+	// Grants returns the grants of an agent, oldest first.
+	Grants(agent string) ([]Grant, error)
+	Job(id string) (Job, error)
+}
+
+// ApprovalReader reads questions to people.
+type ApprovalReader interface {
+	Approval(id string) (Approval, error)
+	// ApprovalByCode returns the newest approval of that code.
+	ApprovalByCode(code []byte) (Approval, error)
+	// PendingApprovals returns those that are not answered, newest first.
+	PendingApprovals() ([]Approval, error)
+}
+
+// PasskeyReader reads passkeys.
+type PasskeyReader interface {
+	Passkey(id []byte) (Passkey, error)
+	// Passkeys returns those of a principal, oldest first.
+	Passkeys(principal string) ([]Passkey, error)
+	AllPasskeys() ([]Passkey, error)
+}
+
+// PeopleReader reads accounts of people, and what happened to them.
+type PeopleReader interface {
+	// Account returns the stored account of a person, and Accounts those of all.
+	Account(principal string) (people.Account, error)
+	Accounts() ([]people.Account, error)
+	// Records returns a part of the records, newest first.
+	Records(q issuer.RecordQuery) (issuer.RecordPage, error)
+}
+
+// TokenReader reads which tokens were used, and invitations.
+type TokenReader interface {
+	// UsedToken reports whether [TokenWriter.UseToken] was called with that id.
+	UsedToken(id string) (bool, error)
+	// UsedTokens reports whether any is stored.
+	UsedTokens() (bool, error)
+	// Invitation returns the invitation of a host by the hash of its token.
+	Invitation(hash []byte) (Invitation, error)
+}
+
+// HostWriter changes hosts and the agents under them.
+type HostWriter interface {
 	PutHost(h Host) error
 	PutHostAgent(a Agent) error
+	// ForgetAgent removes an agent with its grants, approvals and jobs, and ForgetHost
+	// a host without agents.
+	ForgetAgent(id string) error
+	ForgetHost(id string) error
+}
+
+// GrantWriter changes grants, questions to people and executions that continue.
+type GrantWriter interface {
 	PutGrant(g Grant) error
 	PutApproval(a Approval) error
 	PutJob(j Job) error
+	// ForgetGrant removes a grant, and ForgetAnswered the questions and jobs from before
+	// a moment.
+	ForgetGrant(id string) error
+	ForgetAnswered(before time.Time) error
+}
+
+// PeopleWriter changes passkeys and accounts of people.
+type PeopleWriter interface {
 	PutPasskey(p Passkey) error
 	ForgetPasskey(id []byte) error
 	PutAccount(a people.Account) error
+}
+
+// TokenWriter remembers tokens that were used, and invitations.
+type TokenWriter interface {
 	// UseToken remembers that a token was used, until then, and forgets those whose
 	// time is over by now.
 	UseToken(id string, until, now time.Time) error
@@ -230,12 +293,4 @@ type Tx interface {
 	PutInvitation(hash []byte, v Invitation) error
 	ForgetInvitation(hash []byte) error
 	ForgetInvitations(now time.Time) error
-	// ForgetGrant removes a grant, and ForgetAnswered the questions and jobs from before
-	// a moment.
-	ForgetGrant(id string) error
-	ForgetAnswered(before time.Time) error
-	// ForgetAgent removes an agent with its grants, approvals and jobs, and ForgetHost
-	// a host without agents.
-	ForgetAgent(id string) error
-	ForgetHost(id string) error
 }

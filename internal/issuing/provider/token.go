@@ -159,7 +159,7 @@ func (p *Provider) closed(g Grant, c *Capability, also []string) (powerbox.Shape
 
 // endTokens ends the tokens that were issued to the agent's key so far: it is dead
 // everywhere (section 5.8).
-func (p *Provider) endTokens(tx Tx, u *unit, a Agent, by string, now time.Time) error {
+func (p *Provider) endTokens(tx issuer.CapabilityWriter, u *unit, a Agent, by string, now time.Time) error {
 	if !p.config.Tokens.Enabled {
 		return nil
 	}

@@ -285,7 +285,7 @@ func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.
 		return nil
 	}
 	for _, id := range m.Capabilities {
-		agent, err := g.config.Issuing.IssuerOf(x.request.Context(), x.caller, id)
+		agent, err := g.config.Delegating.IssuerOf(x.request.Context(), x.caller, id)
 		if err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.
 			tried.handed = append(tried.handed, id)
 			continue
 		}
-		own, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
+		own, err := g.config.Delegating.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
 		if err != nil {
 			return err
 		}
@@ -306,7 +306,7 @@ func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.
 // other agents.
 func (g *Gateway) handOver(x *decided) (delegated []Delegated, err error) {
 	for _, id := range x.handed {
-		d, err := g.config.Issuing.Delegate(x.request.Context(), x.caller, id, x.call.Members.Attenuations[id], x.ID)
+		d, err := g.config.Delegating.Delegate(x.request.Context(), x.caller, id, x.call.Members.Attenuations[id], x.ID)
 		if err != nil {
 			return nil, err
 		}

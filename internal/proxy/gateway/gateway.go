@@ -146,6 +146,10 @@ type Issuing interface {
 	Attenuate(ctx context.Context, agent string, caller identity.Caller, p a2a.AttenuateParams) (a2a.CapabilitiesResult, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, p a2a.RevokeParams) (a2a.RevokeResult, error)
 	List(ctx context.Context, agent string, caller identity.Caller) (a2a.CapabilitiesResult, error)
+}
+
+// Delegating makes the capabilities that tasks run under.
+type Delegating interface {
 	// IssuerOf returns the agent that issued a capability that the caller holds.
 	IssuerOf(ctx context.Context, caller identity.Caller, capability string) (agent string, err error)
 	// Delegate narrows a capability that the caller holds for a task at an agent:
@@ -190,8 +194,9 @@ type Cards interface {
 
 // Asking is how people are asked.
 type Asking struct {
-	Holds Holds // nil where people cannot be asked
-	Asks  Asks  // nil where people cannot be asked about calls that their callers keep
+	Holds    Holds    // nil where people cannot be asked
+	Releases Releases // of the same calls
+	Asks     Asks     // nil where people cannot be asked about calls that their callers keep
 }
 
 // Config is what a gateway needs. Every field but those of Asking, Observer, Queue and ModeSet is required.
@@ -231,6 +236,7 @@ type Network struct {
 
 // Answers are what a gateway asks the rest of the product.
 type Answers struct {
+	Delegating Delegating // required
 	// CardSeen is told of the card of an agent before anything is done by it; an
 	// error keeps the one before. It can be nil (CARD-13).
 	CardSeen func(ctx context.Context, agent string, raw []byte) error
@@ -315,7 +321,7 @@ type Gateway struct {
 
 // New returns the gateway for the configured agents.
 func New(c Config) (*Gateway, error) {
-	if err := missing.Fields("gateway", c, "Gate", "Identity", "Issuing", "Tasks", "Resources", "Cards",
+	if err := missing.Fields("gateway", c, "Gate", "Identity", "Issuing", "Delegating", "Tasks", "Resources", "Cards",
 		"Transport", "HTTP2", "Public", "PublicHTTP2", "PushAddress", "PushPost",
 		"Mode", "Origin", "Pseudonym", "Redact", "Pages", "Now", "Log"); err != nil {
 		return nil, err

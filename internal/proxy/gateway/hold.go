@@ -92,6 +92,10 @@ type Holds interface {
 	Of(ctx context.Context, agent, tenant string, owner Owner) ([]HeldTask, error)
 	// Cancel withdraws a call without an answer.
 	Cancel(ctx context.Context, agent, task string) (HeldTask, error)
+}
+
+// Releases are the held calls that were approved, which are made now.
+type Releases interface {
 	// Take returns an approved call to the first caller of this method, and false if there is
 	// none.
 	Take(ctx context.Context) (Released, bool, error)

@@ -281,7 +281,7 @@ func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef,
 	}
 	return &decided{learned: &learned{}, decoded: &decoded{identified: by, body: body, call: a2a.Call{
 		Method: a2a.CreatePushConfig, Version: a2a.Version1, Tenant: p.Tenant, Task: task.Task, Context: task.Context,
-		Push: &a2a.Push{PushConfig: p.Config, Places: 1},
+		Content: a2a.Content{Push: &a2a.Push{PushConfig: p.Config, Places: 1}},
 	}}}
 }
 

@@ -21,14 +21,14 @@ import (
 
 // Release makes approved calls until ctx ends.
 func (g *Gateway) Release(ctx context.Context) {
-	if g.config.Holds != nil {
-		Release(ctx, g.config.Holds, func() *Gateway { return g })
+	if g.config.Releases != nil {
+		Release(ctx, g.config.Releases, func() *Gateway { return g })
 	}
 }
 
 // Release makes approved calls until ctx ends, each by the gateway that is there
 // when its turn comes.
-func Release(ctx context.Context, holds Holds, now func() *Gateway) {
+func Release(ctx context.Context, calls Releases, now func() *Gateway) {
 	// A look now and then, should a word have been lost.
 	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
@@ -37,7 +37,7 @@ func Release(ctx context.Context, holds Holds, now func() *Gateway) {
 	defer made.Wait()
 	room := make(chan struct{}, maxReleased)
 	for {
-		changed := holds.Changed()
+		changed := calls.Changed()
 		for now().releaseOne(ctx, &made, room) {
 		}
 		select {
@@ -70,7 +70,7 @@ func (g *Gateway) releaseOne(ctx context.Context, made *sync.WaitGroup, room cha
 	case <-ctx.Done():
 		return false
 	}
-	r, ok, err := g.config.Holds.Take(ctx)
+	r, ok, err := g.config.Releases.Take(ctx)
 	if err != nil && ctx.Err() == nil {
 		g.config.Log.ErrorContext(ctx, "approved calls cannot be looked for", slog.Any("error", err))
 	}
@@ -103,7 +103,7 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 		decision = x.notes.verdict.Record.ID
 		answer, text, failed = w.result(x)
 	}
-	if err := g.config.Holds.Made(context.WithoutCancel(ctx), r.Question, failed, decision, text, answer); err != nil {
+	if err := g.config.Releases.Made(context.WithoutCancel(ctx), r.Question, failed, decision, text, answer); err != nil {
 		g.config.Log.ErrorContext(ctx, "what became of an approved call was not noted", slog.String("question", r.Question), slog.Any("error", err))
 	}
 }

@@ -18,7 +18,7 @@ func (o *oldNews) Stale(bool) bool { return o.stale }
 
 // asked counts how often it is asked for approved calls, of which it has none.
 type asked struct {
-	Holds
+	Releases
 	times int
 }
 
@@ -32,7 +32,7 @@ func (a *asked) Take(context.Context) (Released, bool, error) {
 // once.
 func TestGATE3_ApprovedCallsWaitForTheFeed(t *testing.T) {
 	news, holds := &oldNews{stale: true}, &asked{}
-	g := &Gateway{config: Config{Gate: &gate.Gate{Revocations: news}, Asking: Asking{Holds: holds}}}
+	g := &Gateway{config: Config{Gate: &gate.Gate{Revocations: news}, Asking: Asking{Releases: holds}}}
 	var made sync.WaitGroup
 	room := make(chan struct{}, 1)
 	for range 2 {

@@ -130,6 +130,7 @@ func (known) Authenticate(r *http.Request, _ string, _ time.Time) (identity.Call
 // The town issues nothing, revokes nothing and asks no policy.
 type (
 	noIssuing     struct{ gateway.Issuing }
+	noDelegating  struct{ gateway.Delegating }
 	noResources   struct{ gateway.Resources }
 	noRevocations struct{}
 	noPolicy      struct{}
@@ -291,7 +292,8 @@ func (w *town) config(upstream string) gateway.Config {
 			},
 		},
 		Answers: gateway.Answers{
-			Mode: func(context.Context, string) (gate.Mode, error) { return w.mode, nil }, Scope: scoped,
+			Delegating: noDelegating{},
+			Mode:       func(context.Context, string) (gate.Mode, error) { return w.mode, nil }, Scope: scoped,
 			Origin:    func(holder string) string { return strings.TrimPrefix(holder, "key:") },
 			Pseudonym: func(string, string) string { return "pw_1" }, Redact: func(powerbox.Value) []byte { return nil },
 		},

@@ -19,9 +19,7 @@ type session struct {
 	id  string
 	now func() time.Time
 	log *slog.Logger
-	cmd *exec.Cmd
-	in  *os.File
-	out *os.File
+	process
 
 	stateless bool   // it is no session, but serves requests that stand for themselves
 	caller    string // whose those are, "" for none with a name
@@ -34,9 +32,21 @@ type session struct {
 
 	writing sync.Mutex // one message at a time
 
+	dialogue
+}
+
+// process is the process of a session.
+type process struct {
+	cmd *exec.Cmd
+	in  *os.File
+	out *os.File
+
 	killing sync.Mutex // guards reaped
 	reaped  bool       // the process's id may be another process's from now on
+}
 
+// dialogue is what client and process say to each other.
+type dialogue struct {
 	mu      sync.Mutex         // guards the fields below
 	waits   map[string]*waiter // of requests that are not answered yet, by id
 	asking  []*waiter          // of requests, in their order

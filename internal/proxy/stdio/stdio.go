@@ -181,7 +181,7 @@ func (s *Server) start(stateless bool, caller, client string) (*session, error) 
 	if len(s.sessions) >= s.config.Sessions {
 		return nil, fmt.Errorf("%w: %d", errFull, s.config.Sessions)
 	}
-	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, waits: map[string]*waiter{}, gone: make(chan struct{}), used: s.config.Now(), stateless: stateless, caller: caller, client: client}
+	one := &session{id: rand.Text(), log: s.config.Log, now: s.config.Now, dialogue: dialogue{waits: map[string]*waiter{}, used: s.config.Now()}, gone: make(chan struct{}), stateless: stateless, caller: caller, client: client}
 	if err := one.run(s.config); err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 func alike(t *testing.T) (one *session, log *bytes.Buffer) {
 	t.Helper()
 	log = &bytes.Buffer{}
-	return &session{log: slog.New(slog.NewTextHandler(log, nil)), now: now, waits: map[string]*waiter{}, gone: make(chan struct{})}, log
+	return &session{log: slog.New(slog.NewTextHandler(log, nil)), now: now, dialogue: dialogue{waits: map[string]*waiter{}}, gone: make(chan struct{})}, log
 }
 
 func (one *session) writes(t *testing.T, lines ...string) {

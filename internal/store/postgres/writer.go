@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"time"
 
@@ -76,31 +75,6 @@ func (s *Store) write() {
 	for first := range s.changes {
 		s.commit([]*change{first})
 	}
-}
-
-// maxYields is how often in a row the writer lets others run without a change
-// coming of it. After a commit as many changes as it answered are on their way.
-const maxYields = 3
-
-// gather adds the changes that wait to a batch, and lets those who are about to bring one
-// do so.
-func (s *Store) gather(batch []*change) []*change {
-	for yielded := 0; len(batch) < maxBatch; {
-		select {
-		case c, more := <-s.changes:
-			if !more {
-				return batch
-			}
-			batch, yielded = append(batch, c), 0
-		default:
-			if yielded == maxYields {
-				return batch
-			}
-			runtime.Gosched()
-			yielded++
-		}
-	}
-	return batch
 }
 
 // commit runs a batch in one transaction and answers every change of it, but only
@@ -184,14 +158,14 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 		return batch, make([]error, len(batch)), err
 	}
 	defer conn.Release()
-	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, ends: map[rows.Chain]end{}}
+	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, appended: appended{ends: map[rows.Chain]end{}}}
 	t.db = asked{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.versions, func() any { return t.next() })
 	if err := t.begin(); err != nil {
 		t.rollback()
 		return batch, make([]error, len(batch)), err
 	}
-	batch = s.gather(batch)
+	batch = rows.Gather(batch, maxBatch, s.changes)
 	results, err := s.within(ctx, t, batch)
 	return batch, results, err
 }
@@ -226,27 +200,42 @@ func (s *Store) within(ctx context.Context, t *transaction, batch []*change) ([]
 // all changes have run.
 type transaction struct {
 	rows.Tx
-	ctx      context.Context //nolint:containedctx // lives as long as the batch
-	db       rows.DB         // the changes' own
-	store    *Store
-	config   Config
-	pooled   *pgxpool.Conn
-	conn     *pgx.Conn // the same
-	tail     *tail
+	ctx     context.Context //nolint:containedctx // lives as long as the batch
+	db      rows.DB         // the changes' own
+	store   *Store
+	config  Config
+	pooled  *pgxpool.Conn
+	conn    *pgx.Conn // the same
+	tail    *tail
+	careful bool // ids of records are looked up before they are used
+	alone   bool // one change is all: what it did ends with the transaction
+	wrote   bool // something but records was written
+	turn
+	appended
+	savepoint
+}
+
+// turn is where a transaction found the log when it locked it.
+type turn struct {
 	head     logHead // as it was locked
 	versions Versions
 	made     int64
 	token    [16]byte
-	careful  bool               // ids of records are looked up before they are used
-	alone    bool               // one change is all: what it did ends with the transaction
-	ends     map[rows.Chain]end // of the chains that moved, after the changes so far
-	pending  []evidence.Sealed  // records of the batch, in the order of the log
-	grown    []tlog.Hash        // hashes that the batch adds to the tree
-	note     []byte             // checkpoint over all of it
-	wrote    bool               // something but records was written
-	saved    bool               // the change under way has a savepoint
-	undo     []undone
-	broken   error // nothing of the transaction may be answered with yes
+}
+
+// appended are the records of a batch.
+type appended struct {
+	ends    map[rows.Chain]end // of the chains that moved, after the changes so far
+	pending []evidence.Sealed  // records of the batch, in the order of the log
+	grown   []tlog.Hash        // hashes that the batch adds to the tree
+	note    []byte             // checkpoint over all of it
+}
+
+// savepoint undoes a change that fails.
+type savepoint struct {
+	saved  bool // the change under way has a savepoint
+	undo   []undone
+	broken error // nothing of the transaction may be answered with yes
 }
 
 // logHead is the row that every writer holds.

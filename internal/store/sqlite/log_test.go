@@ -79,7 +79,7 @@ func TestTheWriterForgetsWhatTheFileKnows(t *testing.T) {
 		k.ends[rows.Chain{Agent: fmt.Sprint(i)}] = end{place: 7}
 	}
 	sealed := must(evidence.SealUnsafeUnsigned(evidence.Genesis(evidence.ChainID{}), record("rec_1")))
-	k.follow(&transaction{tail: k, noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[rows.Chain]end{{Agent: "new"}: {place: 10}}})
+	k.follow(&transaction{tail: k, appended: appended{noted: 8, pending: []evidence.Sealed{sealed}, grown: []tlog.Hash{{1}}, ends: map[rows.Chain]end{{Agent: "new"}: {place: 10}}}})
 	if len(k.ends) != 2 || len(k.hashes) != 1 || k.size != 11 {
 		t.Errorf("%d ends, %d hashes, size %d", len(k.ends), len(k.hashes), k.size)
 	}
@@ -99,7 +99,7 @@ func TestEXT35_TheTreeGrowsFromItsEdge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tx := &transaction{tail: k, raw: nil, pending: make([]evidence.Sealed, batch)}
+		tx := &transaction{tail: k, raw: nil, appended: appended{pending: make([]evidence.Sealed, batch)}}
 		got, next, fromEdge, err := evidence.Grow(size, rows.NewTree(rows.Reader{}, k.hashes), leaves)
 		if err != nil || root != fromEdge || !cmp.Equal(want, got) {
 			t.Fatalf("at %d: %v", size, err)

@@ -111,31 +111,47 @@ type Store struct {
 	writes *sql.DB
 	conn   *sql.Conn // the only one of writes
 
-	copies *sql.DB       // copies commits from the log into the file, beside the writer
+	statements *statements // of conn; for the writer alone once Open is done
+	wary       int         // batches that will have savepoints; the writer's alone
+	lazyTime   time.Duration
+
+	copying
+	filed
+	journal
+	handed
+}
+
+// copying copies commits from SQLite's log into the file, beside the writer.
+type copying struct {
+	copies *sql.DB
 	copy   chan struct{} // one when there is enough to copy; closed when there will be no more
 	copied chan struct{} // closed when nothing is copied any more
+}
 
-	statements *statements // of conn; for the writer alone once Open is done
-
+// filed is what goes into the file, in transactions of conn.
+type filed struct {
 	filing  sync.Mutex   // held by the owner of a transaction of conn; guards tail, commits, busy, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
 	commits int
 	busy    time.Duration // for which SQLite waits for a locked file; 0 for that of its opening
 	room    []byte        // of the records that were put last
+}
 
-	wary    int           // batches that will have savepoints; the writer's alone
+// journal is what is durable in the journal and goes into the file later.
+type journal struct {
 	ahead   spooled       // the writer's alone once Open is done
 	wake    chan struct{} // one when something waits; closed when nothing will any more
 	closing chan struct{}
 	takenIn chan struct{} // closed when nothing is taken in any more
 	mayWait int           // maxWaiting
 
-	lazyTime time.Duration // lazyTime
-
 	mu      sync.Mutex        // guards waiting
 	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
+}
 
+// handed is what was handed to the writer.
+type handed struct {
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool
 	changes chan *change
@@ -167,9 +183,9 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	s := &Store{
 		config: config, lock: lock,
-		changes: make(chan *change, maxBatch), done: make(chan struct{}),
-		copy: make(chan struct{}, 1), copied: make(chan struct{}),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting, lazyTime: lazyTime,
+		handed:  handed{changes: make(chan *change, maxBatch), done: make(chan struct{})},
+		copying: copying{copy: make(chan struct{}, 1), copied: make(chan struct{})},
+		journal: journal{wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting}, lazyTime: lazyTime,
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.release())

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ const copyEvery, copyRecords = 64, 16
 func (s *Store) write() {
 	defer close(s.done)
 	for first := range s.changes {
-		batch := s.gather([]*change{first})
+		batch := rows.Gather([]*change{first}, maxBatch, s.changes)
 		if !slices.ContainsFunc(batch, func(c *change) bool { return !c.lazy }) {
 			batch = s.company(batch)
 		}
@@ -151,7 +150,7 @@ func (s *Store) company(batch []*change) []*change {
 				return batch
 			}
 			if batch = append(batch, c); !c.lazy {
-				return s.gather(batch)
+				return rows.Gather(batch, maxBatch, s.changes)
 			}
 		case <-timer.C:
 			return batch
@@ -169,31 +168,6 @@ func (s *Store) copyLog() {
 	for range s.copy {
 		_, _ = s.copies.ExecContext(context.Background(), "PRAGMA wal_checkpoint(PASSIVE)")
 	}
-}
-
-// maxYields is how often in a row the writer lets others run without a change
-// coming of it. After a commit as many changes as it answered are on their way.
-const maxYields = 3
-
-// gather takes the changes that wait, and lets those who are about to bring one
-// do so: a commit costs the disk the same for one change as for many.
-func (s *Store) gather(batch []*change) []*change {
-	for yielded := 0; len(batch) < maxBatch; {
-		select {
-		case c, more := <-s.changes:
-			if !more {
-				return batch
-			}
-			batch, yielded = append(batch, c), 0
-		default:
-			if yielded == maxYields {
-				return batch
-			}
-			runtime.Gosched()
-			yielded++
-		}
-	}
-	return batch
 }
 
 // commit runs a batch in one transaction and answers every change of it, but
@@ -293,7 +267,18 @@ type transaction struct {
 	config  Config
 	raw     *statements
 	tail    *tail
-	entered bool                // there is a transaction of SQLite, and the file is this one's
+	entered bool      // there is a transaction of SQLite, and the file is this one's
+	until   time.Time // when its waiting caller gives up
+	polite  bool      // no call waits for the batch
+	care    care
+	settled bool            // rows of the chains are brought up to date with this batch
+	counts  issuer.Versions // of nodes that share a store, which these do not
+	appended
+	savepoint
+}
+
+// appended are the records of a batch.
+type appended struct {
 	ends    map[rows.Chain]end  // of the chains that moved, after the changes so far
 	behind  map[rows.Chain]end  // of those that moved with what waited for the file
 	used    map[string]struct{} // ids of records of the batch
@@ -303,20 +288,19 @@ type transaction struct {
 	signed  int                 // of pending, at its beginning, those that are finally signed
 	grown   []tlog.Hash         // hashes that the batch adds to the tree
 	noted   int64               // what the tail's becomes
-	until   time.Time           // when its waiting caller gives up
-	polite  bool                // no call waits for the batch
-	care    care
-	settled bool // rows of the chains are brought up to date with this batch
-	saved   bool // the change under way has written to the file, behind a savepoint where there are any
-	undo    []undone
-	broken  error           // SQLite ended the transaction; nothing of it may be answered with yes
-	counts  issuer.Versions // of nodes that share a store, which these do not
+}
+
+// savepoint undoes a change that fails.
+type savepoint struct {
+	saved  bool // the change under way has written to the file, behind a savepoint where there are any
+	undo   []undone
+	broken error // SQLite ended the transaction; nothing of it may be answered with yes
 }
 
 func (s *Store) transaction(ctx context.Context, how care) *transaction {
 	t := &transaction{
 		ctx: ctx, store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
-		ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{},
+		appended: appended{ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{}},
 	}
 	t.db = asked{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.counts, func() any { return nil })

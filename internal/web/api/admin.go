@@ -25,6 +25,8 @@ import (
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, keys []evidence.Key) error
 	ExportBodies(ctx context.Context, w io.Writer, keys []evidence.Key) error
+	// ExportCosigned writes the bundle that the cosigned checkpoint covers.
+	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error
 	// ExportPeriod writes the bundle of one closed period.
 	ExportPeriod(ctx context.Context, w io.Writer, keys []evidence.Key, number int64, bodies bool) error
 }

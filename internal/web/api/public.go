@@ -29,8 +29,6 @@ type PublicLog interface {
 	Leaves(ctx context.Context, from, to int64) ([][]byte, error)
 	// Place returns the place of a record; issuer.ErrNotFound for none.
 	Place(ctx context.Context, id string) (int64, error)
-	// ExportCosigned writes the bundle that the cosigned checkpoint covers.
-	ExportCosigned(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool) error
 }
 
 // Public serves the log as C2SP tlog-tiles (EXT-35):
@@ -237,13 +235,13 @@ func (p *Public) proofUnder(ctx context.Context, id string, cosigned bool) (evid
 }
 
 // export writes the bundle, with cosignatures where they can be had, and otherwise
-// by plain.
-func (p *Public) export(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool, plain Exporter) error {
+// without.
+func (p *Public) export(ctx context.Context, w io.Writer, keys []evidence.Key, bodies bool, from Exporter) error {
 	if p.cosigned(ctx) {
-		return p.Log.ExportCosigned(ctx, w, keys, bodies)
+		return from.ExportCosigned(ctx, w, keys, bodies)
 	}
 	if bodies {
-		return plain.ExportBodies(ctx, w, keys)
+		return from.ExportBodies(ctx, w, keys)
 	}
-	return plain.Export(ctx, w, keys)
+	return from.Export(ctx, w, keys)
 }

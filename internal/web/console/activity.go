@@ -24,7 +24,7 @@ func (k *Console) did(l *lang.Language, a provider.Action) string {
 		return a.What
 	}
 	says := a.What
-	if c := k.config.Approvals.Capability(a.What); c != nil {
+	if c := k.config.Offers.Capability(a.What); c != nil {
 		says = c.Description
 	}
 	if !a.Allowed {

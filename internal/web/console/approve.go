@@ -50,7 +50,7 @@ func (k *Console) byCode(v *visit) error {
 	if v.r.PostFormValue("answer") == "deny" {
 		return k.denyChosen(v, who)
 	}
-	q, err := k.config.Approvals.ByCode(v.r.Context(), who, v.r.PostFormValue("code"))
+	q, err := k.config.Questions.ByCode(v.r.Context(), who, v.r.PostFormValue("code"))
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (a asked) Told() string { return told(a.Says) }
 func (k *Console) asks(l *lang.Language, q provider.Question) []asked {
 	out := make([]asked, 0, len(q.Grants))
 	for _, g := range q.Grants {
-		c := k.config.Approvals.Capability(g.Capability)
-		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.Approvals.Remains(g), New: true, Fields: fields(l, g, c), Theirs: theirs(l, g, c)}
+		c := k.config.Offers.Capability(g.Capability)
+		one := asked{Grant: g.ID, Name: g.Capability, Status: g.Status, Gone: c == nil || c.Blocked || g.Status == agentauth.Pending && !k.config.States.Remains(g), New: true, Fields: fields(l, g, c), Theirs: theirs(l, g, c)}
 		if c != nil {
 			one.Says, one.Sensitivity = c.Description, c.Sensitivity
 			one.Risky, one.High = c.Sensitivity != provider.Read, c.Sensitivity == provider.High
@@ -200,7 +200,7 @@ func (k *Console) question(v *visit) error {
 	if err != nil {
 		return err
 	}
-	q, err := k.config.Approvals.Question(v.r.Context(), who, id)
+	q, err := k.config.Questions.Question(v.r.Context(), who, id)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (k *Console) question(v *visit) error {
 func (k *Console) questionPage(v *visit, who provider.Person, q provider.Question) (questionPage, error) {
 	now := k.config.Now()
 	page := questionPage{
-		Question: q, Who: q.Host.User, Asks: k.asks(v.Language, q), typed: typed{Seen: k.config.Approvals.Digest(q)}, Open: k.config.Approvals.Open(q), Over: k.config.Approvals.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
+		Question: q, Who: q.Host.User, Asks: k.asks(v.Language, q), typed: typed{Seen: k.config.Digests.Digest(q)}, Open: k.config.States.Open(q), Over: k.config.States.Over(q), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Idle: lasting(v.Language, q.Agent.Clocks.Session),
 		Ends: q.Agent.Created.Add(q.Agent.Clocks.Absolute), HostKnown: q.Host.Status == agentauth.Active, Kind: string(q.Approval.Kind),
 		MayRevoke: q.Host.User == who.Principal || k.config.People.Administrator(who),
@@ -231,18 +231,18 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	if q.Approval.Kind == provider.ForClaim {
 		page.Who = who.Principal
 		var err error
-		if page.History, err = k.config.Approvals.History(v.r.Context(), who, q); err != nil {
+		if page.History, err = k.config.Activity.History(v.r.Context(), who, q); err != nil {
 			return page, err
 		}
 	}
 	page.Claimed = q.Claimed[:min(len(q.Claimed), claimedShown)]
 	page.ClaimedMore = len(q.Claimed) - len(page.Claimed)
-	for _, c := range k.config.Approvals.Entails(q) {
+	for _, c := range k.config.Offers.Entails(q) {
 		page.Entails = append(page.Entails, c.Description)
 	}
 	page.NeedsPasskey = len(page.Entails) > 0 || slices.ContainsFunc(page.Asks, func(a asked) bool { return a.Risky })
 	for _, h := range q.Held {
-		c := k.config.Approvals.Capability(h.Capability)
+		c := k.config.Offers.Capability(h.Capability)
 		one := heldGrant{Says: h.Capability, Words: inWords(v.Language, h, c), Expires: h.Expires}
 		if c != nil {
 			one.Says = c.Description
@@ -260,7 +260,7 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 		return page, err
 	}
 	page.HasPasskey = len(keys) > 0
-	all, err := k.config.Approvals.Questions(v.r.Context(), who)
+	all, err := k.config.Questions.Questions(v.r.Context(), who)
 	if err != nil {
 		return page, err
 	}
@@ -312,7 +312,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 			d.Reason = form.Get("why." + g.ID)
 		} else {
 			var err error
-			if d.Constraints, err = narrower(fields(v.Language, g, k.config.Approvals.Capability(g.Capability)), form); err != nil {
+			if d.Constraints, err = narrower(fields(v.Language, g, k.config.Offers.Capability(g.Capability)), form); err != nil {
 				return answer, err
 			}
 		}
@@ -328,7 +328,7 @@ func (k *Console) answering(v *visit) (provider.Person, provider.Question, provi
 	if err != nil {
 		return who, provider.Question{}, provider.Answer{}, err
 	}
-	q, err := k.config.Approvals.Question(v.r.Context(), who, v.r.PathValue("id"))
+	q, err := k.config.Questions.Question(v.r.Context(), who, v.r.PathValue("id"))
 	if err != nil {
 		return who, q, provider.Answer{}, err
 	}
@@ -348,10 +348,10 @@ func (k *Console) answerChallenge(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if answer.Seen != k.config.Approvals.Digest(q) {
+	if answer.Seen != k.config.Digests.Digest(q) {
 		return agentauth.Errorf(agentauth.CodeChanged, "the request has changed since you opened it; load the page again")
 	}
-	digest, err := k.config.Approvals.AnswerDigest(q, who, answer)
+	digest, err := k.config.Digests.AnswerDigest(q, who, answer)
 	if err != nil {
 		return err
 	}
@@ -371,7 +371,7 @@ func (k *Console) questionAgain(v *visit, status int, problem string) error {
 	if err != nil {
 		return err
 	}
-	q, err := k.config.Approvals.Question(v.r.Context(), who, v.r.PathValue("id"))
+	q, err := k.config.Questions.Question(v.r.Context(), who, v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -394,7 +394,7 @@ func (k *Console) agentAnswer(v *visit) error {
 		return err
 	}
 	if v.r.PostFormValue("assertion") != "" {
-		if answer.Proof, err = k.config.Approvals.AnswerDigest(q, who, answer); err != nil {
+		if answer.Proof, err = k.config.Digests.AnswerDigest(q, who, answer); err != nil {
 			return err
 		}
 		if answer.Passkey, err = k.signed(v, who, "answer", answer.Proof); err != nil {
@@ -402,7 +402,7 @@ func (k *Console) agentAnswer(v *visit) error {
 		}
 		who.Present = true
 	}
-	if _, err := k.config.Approvals.Answer(v.r.Context(), who, q.Approval.ID, answer); err != nil {
+	if _, err := k.config.Questions.Answer(v.r.Context(), who, q.Approval.ID, answer); err != nil {
 		return err
 	}
 	return v.see("/approve/" + q.Approval.ID)

@@ -58,7 +58,7 @@ func (k *Console) approved(v *visit) error {
 	}
 	var page approvedPage
 	if k.config.Desk != nil {
-		given, err := k.config.Desk.Approvals(v.r.Context(), who)
+		given, err := k.config.Approvals.Approvals(v.r.Context(), who)
 		if err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (k *Console) takeBack(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.config.Desk.Revoke(v.r.Context(), who, v.r.PathValue("id")); err != nil {
+	if _, err := k.config.Approvals.Revoke(v.r.Context(), who, v.r.PathValue("id")); err != nil {
 		return err
 	}
 	return v.see("/approved")

@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"crypto/cipher"
 	"embed"
 	"errors"
@@ -22,7 +21,6 @@ import (
 	"github.com/go-webauthn/webauthn/webauthn"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/people"
@@ -32,84 +30,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Approvals are the questions of agents, and the answers of people.
-type Approvals interface {
-	Questions(ctx context.Context, who provider.Person) ([]provider.Question, error)
-	Question(ctx context.Context, who provider.Person, id string) (provider.Question, error)
-	ByCode(ctx context.Context, who provider.Person, code string) (provider.Question, error)
-	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.Standing, error)
-	Digest(q provider.Question) string
-	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
-	AnswerDigest(q provider.Question, who provider.Person, answer provider.Answer) (string, error)
-	Capability(name string) *provider.Capability
-	// Entails are the capabilities that an answer gives beside the requested ones.
-	Entails(q provider.Question) []*provider.Capability
-	// Remains reports whether anything can be done under a grant by now.
-	Remains(g provider.Grant) bool
-	// Open reports whether a question can be approved.
-	Open(q provider.Question) bool
-	// Over is why a question ended without an answer, "" for one that was answered or can
-	// be.
-	Over(q provider.Question) string
-}
-
-// Desk has the questions that policy and configuration leave to people.
-type Desk interface {
-	Questions(ctx context.Context, who approval.Person) (own, review []approval.Question, err error)
-	Question(ctx context.Context, who approval.Person, id string) (approval.Question, error)
-	Answer(ctx context.Context, who approval.Person, id string, a approval.Answer) (approval.Question, error)
-	AnswerDigest(q approval.Question, who approval.Person, a approval.Answer) (string, error)
-	Approvals(ctx context.Context, who approval.Person) ([]approval.Approval, error)
-	Revoke(ctx context.Context, who approval.Person, id string) (approval.Question, error)
-	Revocable(ctx context.Context, who approval.Person, q approval.Question) (bool, error)
-}
-
-// Agents are the hosts and agents that people have.
-type Agents interface {
-	Overview(ctx context.Context, who provider.Person) ([]provider.Overview, error)
-	RevokeHostAs(ctx context.Context, who provider.Person, host string) (agents int, err error)
-	Unlink(ctx context.Context, who provider.Person, host string) (agents int, err error)
-	ToLink(ctx context.Context, who provider.Person, host, user string) (provider.Linking, error)
-	LinkHost(ctx context.Context, who provider.Person, link provider.Link) (provider.Linking, error)
-	LinkDigest(l provider.Linking, who provider.Person, atOnce bool) string
-	// Withheld are the defaults that agents of a host have to ask for.
-	Withheld(h provider.Host) []*provider.Capability
-	ForgetAgentAs(ctx context.Context, who provider.Person, agent string) error
-	Retention() time.Duration
-	RevokeAgentAs(ctx context.Context, who provider.Person, agent string) error
-	RevokeGrantAs(ctx context.Context, who provider.Person, agent, capability string) (ended int, err error)
-	GrantAs(ctx context.Context, who provider.Person, agent string, asked provider.Asked) (provider.Grant, error)
-	GrantDigest(who provider.Person, agent string, asked provider.Asked) string
-	Offered() []*provider.Capability
-	Activity(ctx context.Context, who provider.Person) ([]provider.Action, error)
-}
-
-// Passkeys are the passkeys of people.
-type Passkeys interface {
-	Passkeys(ctx context.Context, principal string) ([]provider.Passkey, error)
-	Passkey(ctx context.Context, id []byte) (provider.Passkey, error)
-	AddPasskey(ctx context.Context, who provider.Person, key provider.Passkey) error
-	UsedPasskey(ctx context.Context, id []byte, credential []byte) error
-	RemovePasskey(ctx context.Context, who provider.Person, id []byte) error
-}
-
-// People says whose login counts, and lets administrators change that.
-type People interface {
-	Recognize(ctx context.Context, c people.Claim) (provider.Person, error)
-	Administrator(who provider.Person) bool
-	People(ctx context.Context) ([]provider.Known, error)
-	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
-	LogOutAs(ctx context.Context, who provider.Person, principal, reason string) error
-}
-
 // Config has the parts that a console needs. Every field is required unless it says
 // otherwise.
 type Config struct {
-	Approvals Approvals
-	Agents    Agents
-	Passkeys  Passkeys
-	People    People
+	Provider
 	Desk      Desk       // requests and calls that wait for people; nil where none do
+	Approvals Approvals  // those of the desk; nil where it is
 	Directory *Directory // agents and their cards; nil where this server has none to show
 	// Rights are what a person may do by roles; nil where there are none.
 	Rights func(who people.Person) people.Rights
@@ -172,7 +98,7 @@ const formLimit = 256 << 10
 
 // New returns a Console. Whatever is missing for security is an error.
 func New(c Config) (*Console, error) {
-	if err := missing.Fields("console", c, "Approvals", "Agents", "Passkeys", "People", "Now", "Random", "Log", "Done", "Seal"); err != nil {
+	if err := missing.Fields("console", c, "Questions", "States", "Digests", "Offers", "Hosts", "Agents", "Activity", "Passkeys", "People", "Now", "Random", "Log", "Done", "Seal"); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(c.URL)

@@ -139,7 +139,7 @@ func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (
 	if page.Odd, err = k.deskOdd(v.r.Context(), v.Language, who, q); err != nil {
 		return page, err
 	}
-	if page.Revocable, err = k.config.Desk.Revocable(v.r.Context(), who, q); err != nil {
+	if page.Revocable, err = k.config.Approvals.Revocable(v.r.Context(), who, q); err != nil {
 		return page, err
 	}
 	if q.Kind == approval.ForCapability {

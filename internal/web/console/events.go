@@ -96,7 +96,7 @@ func (k *Console) events(v *visit) error {
 
 // waitingFor lists the ids of the questions that wait for a person.
 func (k *Console) waitingFor(v *visit, who provider.Person) ([]string, error) {
-	qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+	qs, err := k.config.Questions.Questions(v.r.Context(), who)
 	if err != nil {
 		return nil, err
 	}

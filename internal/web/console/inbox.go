@@ -141,8 +141,8 @@ func (k *Console) home(v *visit) error {
 
 // inbox finds the requests that a person looks for.
 func (k *Console) inbox(v *visit, who provider.Person) (inboxPage, error) {
-	page := inboxPage{Code: clipped(v.r.URL.Query().Get("code"), 20), Codes: len(k.config.Agents.Offered()) > 0, Filter: filterOf(v.r.URL.Query())}
-	qs, err := k.config.Approvals.Questions(v.r.Context(), who)
+	page := inboxPage{Code: clipped(v.r.URL.Query().Get("code"), 20), Codes: len(k.config.Offers.Offered()) > 0, Filter: filterOf(v.r.URL.Query())}
+	qs, err := k.config.Questions.Questions(v.r.Context(), who)
 	if err != nil {
 		return page, err
 	}
@@ -338,7 +338,7 @@ func (k *Console) endedRow(v *visit, who provider.Person, id string) row {
 		if q, err := k.config.Desk.Question(v.r.Context(), who, id); err == nil {
 			return deskRow(v.Language, q, k.config.Now())
 		}
-	} else if q, err := k.config.Approvals.Question(v.r.Context(), who, id); err == nil {
+	} else if q, err := k.config.Questions.Question(v.r.Context(), who, id); err == nil {
 		return k.row(v.Language, q)
 	}
 	return row{}
@@ -350,6 +350,6 @@ func (k *Console) deny(v *visit, who provider.Person, id string) error {
 		_, err := k.config.Desk.Answer(v.r.Context(), who, id, approval.Answer{})
 		return err
 	}
-	_, err := k.config.Approvals.Answer(v.r.Context(), who, id, provider.Answer{Deny: true})
+	_, err := k.config.Questions.Answer(v.r.Context(), who, id, provider.Answer{Deny: true})
 	return err
 }

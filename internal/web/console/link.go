@@ -61,10 +61,10 @@ func (k *Console) toLink(v *visit) error {
 			}
 		}
 	}
-	if page.Linking, err = k.config.Agents.ToLink(v.r.Context(), who, id, user); err != nil {
+	if page.Linking, err = k.config.Hosts.ToLink(v.r.Context(), who, id, user); err != nil {
 		return err
 	}
-	page.Chosen, page.Seen, page.Mixed = true, k.config.Agents.LinkDigest(page.Linking, who, false), mixed(page.User)
+	page.Chosen, page.Seen, page.Mixed = true, k.config.Digests.LinkDigest(page.Linking, who, false), mixed(page.User)
 	page.Host = located(v, page.Host) // after the digest, which is of the stored host
 	page.Reads, page.Changes = k.given(v.Language, page.Linking.Reads), k.given(v.Language, page.Linking.Changes)
 	page.ClaimedShown = page.Claimed[:min(len(page.Claimed), claimedShown)]
@@ -80,7 +80,7 @@ func (k *Console) toLink(v *visit) error {
 func (k *Console) given(l *lang.Language, defaults []provider.Grant) (out []given) {
 	for _, g := range defaults {
 		one := given{Name: g.Capability, Says: g.Capability}
-		c := k.config.Approvals.Capability(g.Capability)
+		c := k.config.Offers.Capability(g.Capability)
 		if c != nil {
 			one.Says = c.Description
 		}
@@ -114,14 +114,14 @@ func (k *Console) linking(v *visit) (provider.Person, provider.Link, error) {
 
 // linkDigest is the digest of a link, as things are now, that a passkey signs.
 func (k *Console) linkDigest(v *visit, who provider.Person, link provider.Link) (string, error) {
-	l, err := k.config.Agents.ToLink(v.r.Context(), who, link.Host, link.User)
+	l, err := k.config.Hosts.ToLink(v.r.Context(), who, link.Host, link.User)
 	if err != nil {
 		return "", err
 	}
-	if link.Seen != k.config.Agents.LinkDigest(l, who, false) {
+	if link.Seen != k.config.Digests.LinkDigest(l, who, false) {
 		return "", agentauth.Errorf(agentauth.CodeChanged, "what the page showed has changed; load it again")
 	}
-	return k.config.Agents.LinkDigest(l, who, link.AtOnce), nil
+	return k.config.Digests.LinkDigest(l, who, link.AtOnce), nil
 }
 
 func (k *Console) linkChallenge(v *visit) error {
@@ -153,7 +153,7 @@ func (k *Console) linkHost(v *visit) error {
 		}
 		who.Present = true
 	}
-	if _, err := k.config.Agents.LinkHost(v.r.Context(), who, link); err != nil {
+	if _, err := k.config.Hosts.LinkHost(v.r.Context(), who, link); err != nil {
 		return err
 	}
 	return v.see("/hosts")

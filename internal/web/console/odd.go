@@ -67,7 +67,7 @@ func (k *Console) deskOdd(ctx context.Context, l *lang.Language, who approval.Pe
 		out = append(out, mark)
 	}
 	if len(argumentsOf(q)) > 0 {
-		given, err := k.config.Desk.Approvals(ctx, who)
+		given, err := k.config.Approvals.Approvals(ctx, who)
 		if err != nil {
 			return nil, err
 		}

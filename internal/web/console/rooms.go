@@ -46,7 +46,7 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 	all, err := k.config.Agents.Overview(v.r.Context(), who)
 	var out []hostView
 	for _, o := range all {
-		h := hostView{Host: o.Host, Withheld: k.config.Agents.Withheld(o.Host)}
+		h := hostView{Host: o.Host, Withheld: k.config.Offers.Withheld(o.Host)}
 		// Only administrators see a host without a user.
 		h.Linkable = o.Host.User == "" && (o.Host.Status == agentauth.Active || o.Host.Status == agentauth.Pending)
 		for _, s := range o.Agents {
@@ -62,7 +62,7 @@ func (k *Console) agentView(l *lang.Language, s provider.Standing) agentView {
 	a.Over = s.Status == agentauth.Revoked || s.Status == agentauth.Rejected || s.Status == agentauth.Claimed
 	held := map[string]bool{}
 	for _, g := range s.Grants {
-		c := k.config.Approvals.Capability(g.Capability)
+		c := k.config.Offers.Capability(g.Capability)
 		one := grantView{Grant: g, Says: g.Capability, Words: inWords(l, g, c), InForce: g.Effective(k.config.Now()) && a.Live}
 		if c != nil {
 			one.Says, one.Risky = c.Description, c.Sensitivity != provider.Read
@@ -71,7 +71,7 @@ func (k *Console) agentView(l *lang.Language, s provider.Standing) agentView {
 		a.Grants = append(a.Grants, one)
 	}
 	if a.Live {
-		a.Offered = slices.DeleteFunc(slices.Clone(k.config.Agents.Offered()), func(c *provider.Capability) bool { return c.Blocked || held[c.Name] })
+		a.Offered = slices.DeleteFunc(slices.Clone(k.config.Offers.Offered()), func(c *provider.Capability) bool { return c.Blocked || held[c.Name] })
 	}
 	return a
 }
@@ -154,7 +154,7 @@ func (k *Console) revokeHost(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.config.Agents.RevokeHostAs(v.r.Context(), who, v.r.PathValue("host")); err != nil {
+	if _, err := k.config.Hosts.RevokeHostAs(v.r.Context(), who, v.r.PathValue("host")); err != nil {
 		return err
 	}
 	return v.see("/hosts")
@@ -166,7 +166,7 @@ func (k *Console) unlinkHost(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.config.Agents.Unlink(v.r.Context(), who, v.r.PathValue("host")); err != nil {
+	if _, err := k.config.Hosts.Unlink(v.r.Context(), who, v.r.PathValue("host")); err != nil {
 		return err
 	}
 	return v.see("/hosts")
@@ -226,7 +226,7 @@ func (k *Console) granting(v *visit) (provider.Person, provider.Asked, error) {
 		return who, asked, agentauth.Errorf(agentauth.CodeInvalidRequest, "want an hour, a day or a week")
 	}
 	asked.Lasts = lasts
-	if c := k.config.Approvals.Capability(asked.Name); c != nil {
+	if c := k.config.Offers.Capability(asked.Name); c != nil {
 		asked.Constraints, err = narrower(fields(v.Language, byHand(c), c), v.r.PostForm)
 	}
 	return who, asked, err
@@ -302,7 +302,7 @@ func (k *Console) grantChallenge(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.challenge(v, who, "grant", k.config.Agents.GrantDigest(who, v.r.PathValue("agent"), asked))
+	return k.challenge(v, who, "grant", k.config.Digests.GrantDigest(who, v.r.PathValue("agent"), asked))
 }
 
 func (k *Console) addGrant(v *visit) error {
@@ -319,7 +319,7 @@ func (k *Console) grantByHand(v *visit) error {
 	}
 	agent := v.r.PathValue("agent")
 	if v.r.PostFormValue("assertion") != "" {
-		if _, err := k.signed(v, who, "grant", k.config.Agents.GrantDigest(who, agent, asked)); err != nil {
+		if _, err := k.signed(v, who, "grant", k.config.Digests.GrantDigest(who, agent, asked)); err != nil {
 			return err
 		}
 		who.Present = true
@@ -353,12 +353,12 @@ func (k *Console) activity(v *visit) error {
 	if err != nil {
 		return err
 	}
-	actions, err := k.config.Agents.Activity(v.r.Context(), who)
+	actions, err := k.config.Activity.Activity(v.r.Context(), who)
 	if err != nil {
 		return err
 	}
 	page := activityPage{Actions: actions}
-	if d := k.config.Agents.Retention(); d > 0 {
+	if d := k.config.Activity.Retention(); d > 0 {
 		page.Kept = lasting(v.Language, d)
 	}
 	return k.show(v, "activity", page)

@@ -28,8 +28,17 @@ import (
 type (
 	peopleOf    People
 	passkeysOf  Passkeys
-	noApprovals struct{ Approvals }
+	questionsOf Questions
+	activityOf  Activity
+	approvalsOf Approvals
+	noQuestions struct{ questionsOf }
+	noStates    struct{ States }
+	noDigests   struct{ Digests }
+	noOffers    struct{ Offers }
+	noHosts     struct{ Hosts }
 	noAgents    struct{ Agents }
+	noActivity  struct{ activityOf }
+	noApprovals struct{ approvalsOf }
 	anyone      struct{ peopleOf }
 	oneKey      struct{ passkeysOf }
 	noDesk      struct{ Desk }
@@ -51,7 +60,7 @@ func (anyone) LogOutAs(_ context.Context, _ provider.Person, principal, _ string
 
 func (oneKey) Passkeys(context.Context, string) ([]provider.Passkey, error) { return nil, nil }
 
-func (noApprovals) Questions(context.Context, provider.Person) ([]provider.Question, error) {
+func (noQuestions) Questions(context.Context, provider.Person) ([]provider.Question, error) {
 	return nil, nil
 }
 
@@ -81,7 +90,11 @@ func consoleBefore(t *testing.T, at string, age time.Duration, v1 http.HandlerFu
 		t.Fatal(err)
 	}
 	k, err := New(Config{
-		Approvals: noApprovals{}, Agents: noAgents{}, Passkeys: oneKey{}, People: anyone{}, Desk: noDesk{}, Operations: pages, Rights: func(provider.Person) people.Rights { return people.AllRights() }, URL: at, Name: "test",
+		Provider: Provider{
+			Questions: noQuestions{}, States: noStates{}, Digests: noDigests{}, Offers: noOffers{}, Hosts: noHosts{}, Agents: noAgents{}, Activity: noActivity{},
+			Passkeys: oneKey{}, People: anyone{},
+		},
+		Desk: noDesk{}, Approvals: noApprovals{}, Operations: pages, Rights: func(provider.Person) people.Rights { return people.AllRights() }, URL: at, Name: "test",
 		Directory: &Directory{Viewer: func(provider.Person) registry.Viewer { return registry.Viewer{Operator: true} }},
 		Fresh:     5 * time.Minute, Session: time.Hour, Seal: testSeal(t), Now: func() time.Time { return now }, Random: rand.Reader,
 		Log: slog.New(slog.DiscardHandler), Done: make(chan struct{}),

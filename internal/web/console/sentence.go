@@ -112,7 +112,7 @@ func (k *Console) lasts(q provider.Question) time.Duration {
 			until = g.Expires
 		}
 		d := until.Sub(now)
-		if c := k.config.Approvals.Capability(g.Capability); c != nil && c.Lifetime > 0 {
+		if c := k.config.Offers.Capability(g.Capability); c != nil && c.Lifetime > 0 {
 			d = min(d, c.Lifetime)
 		}
 		last = max(last, d)

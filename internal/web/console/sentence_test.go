@@ -19,9 +19,10 @@ import (
 
 var testNow = time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 
-// offers are approvals that only have capabilities.
+// offers only have capabilities.
 type offers struct {
-	Approvals
+	Offers
+	States
 	all map[string]*provider.Capability
 }
 
@@ -41,12 +42,17 @@ func testConsole(t *testing.T) *Console {
 	t.Helper()
 	pay := parsed(t, `{"properties": {"amount": {"type": "number", "x-currency": "currency"}, "currency": {"enum": ["EUR", "CHF"]}, "to_account": {"type": "string"}}}`)
 	plain := parsed(t, `{"properties": {"amount": {"type": "number"}, "currency": {"enum": ["EUR", "CHF"]}}}`)
-	return &Console{config: Config{Name: "Harbour", Now: func() time.Time { return testNow }, Approvals: offers{all: map[string]*provider.Capability{
+	return &Console{config: Config{Name: "Harbour", Now: func() time.Time { return testNow }, Provider: onlyOffers(map[string]*provider.Capability{
 		"pay":   {Name: "pay", Description: "Move money.", Sensitivity: provider.Write, Input: pay},
 		"plain": {Name: "plain", Description: "Pay", Sensitivity: provider.Write, Input: plain},
 		"once":  {Name: "once", Description: "Sign", Sensitivity: provider.High, Budgets: provider.Budgets{Uses: 1}, Lifetime: time.Hour},
 		"look":  {Name: "look", Description: "See the balance", Sensitivity: provider.Read},
-	}}}}
+	})}}
+}
+
+func onlyOffers(all map[string]*provider.Capability) Provider {
+	o := offers{all: all}
+	return Provider{Offers: o, States: o}
 }
 
 // asksFor is a question of an agent on a host.

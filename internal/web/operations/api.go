@@ -108,9 +108,6 @@ func (a API) call(ctx context.Context, method, path string, in, out any) (http.H
 	return said.header, nil
 }
 
-// sourcePage is how many records a page asks for at a time.
-const sourcePage = 500
-
 // Records returns one page of records, and the id that the next one begins before, "" for
 // none. The server bounds how far one page looks: a page can be empty and have a next.
 func (a API) Records(ctx context.Context, query url.Values) ([]evidence.Sealed, string, error) {
@@ -130,33 +127,17 @@ func (a API) Records(ctx context.Context, query url.Values) ([]evidence.Sealed, 
 
 // Each implements [audit.Source].
 func (a API) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
-	return func(yield func(evidence.Record, error) bool) {
-		v, left := q.Values(), q.Limit
-		for next := q.Before; ; {
-			want := sourcePage
-			if q.Limit > 0 {
-				want = min(want, left)
-			}
-			v.Set("limit", strconv.Itoa(want))
-			if next != "" {
-				v.Set("before", next)
-			}
-			page, more, err := a.Records(ctx, v)
-			if err != nil {
-				yield(evidence.Record{}, err)
-				return
-			}
-			for _, s := range page {
-				if !yield(s.Record(), nil) {
-					return
-				}
-			}
-			if left -= len(page); more == "" || q.Limit > 0 && left <= 0 {
-				return
-			}
-			next = more
-		}
+	return audit.EachOf(ctx, a, q)
+}
+
+// Page implements [audit.Pages].
+func (a API) Page(ctx context.Context, v url.Values) ([]evidence.Record, string, error) {
+	page, next, err := a.Records(ctx, v)
+	records := make([]evidence.Record, len(page))
+	for i, s := range page {
+		records[i] = s.Record()
 	}
+	return records, next, err
 }
 
 // Sealed looks one record up, with its signature.

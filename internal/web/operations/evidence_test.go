@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
@@ -109,7 +110,7 @@ func TestExportsSayWhenTheyAreCut(t *testing.T) {
 		"one page":                  {3, 3, false, ""},
 		"as many as an export has":  {exported, exported, false, ""},
 		"one more":                  {exported + 1, exported + 1, false, cutFull},
-		"the server fails half way": {2 * sourcePage, sourcePage + 1, true, cutFailed},
+		"the server fails half way": {2 * audit.RecordPage, audit.RecordPage + 1, true, cutFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for kind, export := range map[string]func(*Visit) (Answer, error){"CSV": p.exportCSV, "OCSF": p.exportOCSF} {

@@ -108,7 +108,7 @@ func exportAs(v *Visit, kind, name string, open func(io.Writer) sink) (Answer, e
 	if err != nil {
 		return Answer{}, &Refused{http.StatusBadRequest, err.Error()}
 	}
-	q.Set("limit", strconv.Itoa(sourcePage))
+	q.Set("limit", strconv.Itoa(audit.RecordPage))
 	page, next, err := v.API.Records(v.Context(), q) // the status tells of a wrong search
 	if err != nil {
 		return Answer{}, err

@@ -32,25 +32,38 @@ type Call struct {
 	Extensions []string       // extension URIs that the caller asks for
 	Streaming  bool           // the answer is a stream of events
 
-	// Written is the request as the call was read from it: written again, so that every
-	// reader takes it for the same. It has no body but that of gRPC, the message; see
-	// [Call.Body].
+	Rewritten
+
+	Tenant  string // in which the agent keeps the named task; "" when none
+	Task    string // task that the call names, of that tenant; "" when none
+	Context string // context that the call names, of that tenant; "" when none
+
+	Content
+	IssuingParams
+}
+
+// Rewritten is the request as a call was read from it.
+type Rewritten struct {
+	// Written is the request written again, so that every reader takes it for the same. It
+	// has no body but that of gRPC, the message; see [Call.Body].
 	Written HTTPRequest
 	Dropped []string // members that were left out of it, or renamed; 16 at most
 
 	sent powerbox.Value // the body that the call was read from, null where it has none or is of gRPC
 	came int            // bytes of the body that came, about those of sent
+}
 
+// Content is what a call says beside the task that it names.
+type Content struct {
 	PageToken      string   // ListTasks alone: where to continue; "" for the beginning
-	Tenant         string   // in which the agent keeps the named task; "" when none
-	Task           string   // task that the call names, of that tenant; "" when none
-	Context        string   // context that the call names, of that tenant; "" when none
 	ReferenceTasks []string // further tasks that a message points at
+	Message        Message  // zero where the method has none
+	Push           *Push    // set where the call asks for push notifications
+	Members        *Members // nil where the call says nothing under the extension
+}
 
-	Message Message  // zero where the method has none
-	Push    *Push    // set where the call asks for push notifications
-	Members *Members // nil where the call says nothing under the extension
-
+// IssuingParams are the parameters of the extension's methods.
+type IssuingParams struct {
 	Request   *RequestParams   // CapabilitiesRequest alone
 	Attenuate *AttenuateParams // CapabilitiesAttenuate alone
 	Revoke    *RevokeParams    // CapabilitiesRevoke alone

@@ -46,7 +46,7 @@ var routes = []route{
 // DecodeHTTP reads one request of HTTP+JSON, as [Decode] does of JSON-RPC: names in path
 // and query become parameters beside the body's.
 func DecodeHTTP(r HTTPRequest, header Header, limits powerbox.Limits) (Call, *Error) {
-	c := Call{Binding: HTTPJSON, Wire: r.Method + " " + r.Path, Params: powerbox.Object(), came: len(r.Body)}
+	c := Call{Binding: HTTPJSON, Wire: r.Method + " " + r.Path, Params: powerbox.Object(), Rewritten: Rewritten{came: len(r.Body)}}
 	if len(r.Body) > limits.Bytes {
 		return c, invalidRequest(ReasonTooLarge, "request has %d bytes; want at most %d", len(r.Body), limits.Bytes)
 	}

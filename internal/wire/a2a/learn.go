@@ -134,36 +134,49 @@ func FilterTasks(response []byte, keep func(TaskRef) bool) ([]byte, error) {
 	return splice(response, base, edits), nil
 }
 
-// SetInResult gives a member of the result of a response another value, or adds it where
-// the result has none. Every other byte stays, and so does a response that is an error.
-// An error means that the answer is not understood and must not be passed on.
-func SetInResult(response []byte, name string, value []byte) ([]byte, error) {
+// readResult reads the result of a response, of which one member matters. It returns where the
+// result begins, and -1 for a response without one, which is an error.
+func readResult(response []byte, name string) (inner rawObject, start int, err error) {
 	o, err := readObject(response)
 	if err == nil {
 		err = newNames("result").checkRaw("the answer", o)
 	}
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
-	result := o.index("result")
-	if result < 0 {
-		return response, nil
+	i := o.index("result")
+	if i < 0 {
+		return nil, -1, nil
 	}
-	inner, err := readObject(o[result].value)
+	inner, err = readObject(o[i].value)
 	if err == nil {
 		err = newNames(name).checkRaw("the result", inner)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the result: %w", err)
+		return nil, -1, fmt.Errorf("the result: %w", err)
+	}
+	return inner, o[i].start, nil
+}
+
+// SetInResult gives a member of the result of a response another value, or adds it where
+// the result has none. Every other byte stays, and so does a response that is an error.
+// An error means that the answer is not understood and must not be passed on.
+func SetInResult(response []byte, name string, value []byte) ([]byte, error) {
+	inner, start, err := readResult(response, name)
+	if err != nil {
+		return nil, err
+	}
+	if start < 0 {
+		return response, nil
 	}
 	if i := inner.index(name); i >= 0 {
-		return splice(response, o[result].start, []edit{{inner[i].start, inner[i].end, value}}), nil
+		return splice(response, start, []edit{{inner[i].start, inner[i].end, value}}), nil
 	}
 	first := append(append(append([]byte{'{'}, quote(name)...), ':'), value...)
 	if len(inner) > 0 {
 		first = append(first, ',')
 	}
-	return splice(response, o[result].start, []edit{{0, 1, first}}), nil
+	return splice(response, start, []edit{{0, 1, first}}), nil
 }
 
 // FilterNamed cuts the elements of a list in the result of a response that keep
@@ -171,23 +184,12 @@ func SetInResult(response []byte, name string, value []byte) ([]byte, error) {
 // Every other byte stays. A response that is an error stays as it is. An error
 // means that the response is not understood and must not be passed on.
 func FilterNamed(response []byte, list, name string, keep func(string) bool) ([]byte, error) {
-	o, err := readObject(response)
-	if err == nil {
-		err = newNames("result").checkRaw("the answer", o)
-	}
+	inner, start, err := readResult(response, list)
 	if err != nil {
 		return nil, err
 	}
-	result := o.index("result")
-	if result < 0 {
+	if start < 0 {
 		return response, nil
-	}
-	inner, err := readObject(o[result].value)
-	if err == nil {
-		err = newNames(list).checkRaw("the result", inner)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the result: %w", err)
 	}
 	i := inner.index(list)
 	if i < 0 || !isSet(inner[i].value) {
@@ -210,7 +212,7 @@ func FilterNamed(response []byte, list, name string, keep func(string) bool) ([]
 	if len(kept) == len(raw) {
 		return response, nil
 	}
-	return splice(response, o[result].start, []edit{{inner[i].start, inner[i].end, writeArray(kept)}}), nil
+	return splice(response, start, []edit{{inner[i].start, inner[i].end, writeArray(kept)}}), nil
 }
 
 var (

@@ -52,11 +52,11 @@ func TestDecode(t *testing.T) {
 		{Service03 + "GetTask", message(t, &v03.GetTaskRequest{}, `{"name":"tasks/t"}`), a2a.Call{Method: a2a.GetTask, Task: "t"}},
 		{Service03 + "TaskSubscription", message(t, &v03.TaskSubscriptionRequest{}, `{"name":"tasks/t"}`), a2a.Call{Method: a2a.SubscribeToTask, Task: "t", Streaming: true}},
 		{Service03 + "GetAgentCard", nil, a2a.Call{Method: a2a.GetExtendedCard}},
-		{Service1 + "CreateTaskPushNotificationConfig", message(t, &v1.TaskPushNotificationConfig{}, `{"taskId":"t","url":"https://x/"}`), a2a.Call{Method: a2a.CreatePushConfig, Task: "t", Push: &a2a.Push{PushConfig: a2a.PushConfig{URL: "https://x/"}}}},
+		{Service1 + "CreateTaskPushNotificationConfig", message(t, &v1.TaskPushNotificationConfig{}, `{"taskId":"t","url":"https://x/"}`), a2a.Call{Method: a2a.CreatePushConfig, Task: "t", Content: a2a.Content{Push: &a2a.Push{PushConfig: a2a.PushConfig{URL: "https://x/"}}}}},
 		{
 			Service03 + "CreateTaskPushNotificationConfig",
 			message(t, &v03.CreateTaskPushNotificationConfigRequest{}, `{"parent":"tasks/t","config":{"name":"tasks/t/pushNotificationConfigs/c","pushNotificationConfig":{"url":"https://x/"}}}`),
-			a2a.Call{Method: a2a.CreatePushConfig, Task: "t", Push: &a2a.Push{PushConfig: a2a.PushConfig{URL: "https://x/"}}},
+			a2a.Call{Method: a2a.CreatePushConfig, Task: "t", Content: a2a.Content{Push: &a2a.Push{PushConfig: a2a.PushConfig{URL: "https://x/"}}}},
 		},
 		{Service1 + "getTask", nil, a2a.Call{}},
 		{"/x/GetTask", nil, a2a.Call{}},

@@ -42,15 +42,23 @@ type Token struct {
 	// NotBefore is zero where the token has none.
 	NotBefore time.Time
 
-	// Of host tokens.
+	HostClaims
+	AgentClaims
+}
+
+// HostClaims are those of host tokens alone.
+type HostClaims struct {
 	HostKey      powerbox.Value // null where it has none
 	HostKeysURL  string
 	AgentKey     powerbox.Value
 	AgentKeysURL string
 	AgentKeyID   string
+}
 
-	// Of agent tokens. Restricted reports that the token names capabilities, and
-	// then Capabilities are all that it is good for.
+// AgentClaims are those of agent tokens alone.
+type AgentClaims struct {
+	// Restricted reports that the token names capabilities, and then Capabilities are all
+	// that it is good for.
 	Restricted   bool
 	Capabilities []string
 	Bound        bool   // it has cnf: without a proof it is good for nothing
