@@ -52,6 +52,7 @@ type Store interface {
 
 // Reader reads one snapshot.
 type Reader interface {
+	DataReader
 	// Capability returns the capability of that id, or [ErrNotFound].
 	Capability(id string) (Capability, error)
 	// CapabilityByRevocation returns the capability of that revocation id, or
@@ -117,6 +118,7 @@ type Reader interface {
 // Tx changes state within one transaction.
 type Tx interface {
 	Reader
+	DataTx
 	// Append seals a record at the head of its agent's chain. What it commits to
 	// ([evidence.Record.Detach]) is stored with it.
 	Append(record evidence.Record) (evidence.Sealed, error)
