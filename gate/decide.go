@@ -96,6 +96,9 @@ func (g *Gate) observe(call *Call, v Verdict) Verdict {
 			v.Basis = OnAmbient
 		}
 		v.Allowed, v.Waits = true, false
+		if call.Ask.Data != nil && v.Data == nil {
+			v.Data = &Read{By: Reading{Holders: call.readers(v.Held), Principal: call.Ask.Data.Principal, Task: call.Ask.Data.Task}, Labels: unknownOrigin}
+		}
 	}
 	return v
 }

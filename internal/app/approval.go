@@ -40,10 +40,7 @@ const (
 // newDesk makes the desk where people are asked, where anything is left to them.
 func (i *Instance) newDesk(a Assembly, w *Wiring) error {
 	asks := len(i.Config.OAuth.Agents) > 0 || len(i.Config.Approvals.Rules) > 0 || w.Force.Now.Load().engine.AsksPeople()
-	for _, skills := range i.Config.Skills {
-		asks = asks || slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval })
-	}
-	if !asks {
+	if !asks && !asksPeople(i.Config) {
 		return nil
 	}
 	var rules []approval.Rule

@@ -110,7 +110,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		Network: Network(client, strangers),
 		Answers: gateway.Answers{
 			CardSeen: i.agreed.Seen, Vouches: chains.Vouches, Mode: i.mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
-			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Pseudonym: i.Issuer.Pseudonym, Redact: Redaction(i.Config.Evidence.Arguments),
+			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Data: i.dataOf(a.Now), Pseudonym: i.Issuer.Pseudonym, Redact: Redaction(i.Config.Evidence.Arguments),
 			Receipt: i.Admin.Receipt,
 		},
 		Limits: LimitsOf(i.Config, i.queue), Pages: w.pages, Now: a.Now, Log: a.Log,
@@ -378,7 +378,7 @@ func frontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 		Enforced: gateway.Enforced{
 			Trust: trust.Level(c.Trust), AdmitFreeText: c.AdmitFreeText == "unsafe", RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension,
 			Canary: c.Canary, DenyStatus: c.DenyStatus, ClientContexts: c.ClientContexts, Detach: detached(c),
-			Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
+			Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For}, Yields: labelOf(c.ID, c.Yields),
 		},
 		Events: gateway.Events{PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}},
 	}
@@ -426,7 +426,7 @@ func (i *Instance) GatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Ag
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust), Approval: s.Approval}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust), Approval: s.Approval, Flow: i.flowOf(c.ID, s)}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{
