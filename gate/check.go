@@ -154,9 +154,11 @@ func (g *Gate) beside(ctx context.Context, call *Call, more []Presented, now tim
 func (g *Gate) unpresented(ctx context.Context, call *Call, now time.Time) Verdict {
 	v := g.withoutCapability(call, now)
 	why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...)
-	var scope pinning
-	if v.Basis == OnStanding {
-		scope.authority = call.scope(call.Caller.Name) // an operator wrote it
+	scope := func() []pinning {
+		if v.Basis != OnStanding {
+			return nil
+		}
+		return []pinning{{authority: call.scope(call.Caller.Name)}} // an operator wrote it
 	}
 	if why = append(why, g.flows(ctx, call, scope, &v)...); len(why) > 0 {
 		v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing, Data: v.Data, observed: v.observed}

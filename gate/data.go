@@ -89,6 +89,9 @@ type Data struct {
 	Principal, Task string
 	// Sink returns the rule of an operation; the zero one for none.
 	Sink func(op powerbox.Operation) Sink
+	// Delegates reports whether a holder hands work to agents and reads no results, by the
+	// operator's word: what it narrows a capability to is named by a person.
+	Delegates func(holder string) bool
 }
 
 // Read is what the caller of a call had read before it.
@@ -101,10 +104,11 @@ type Read struct {
 var unknownOrigin = []Reached{{Label: Label{Source: "unknown", Untrusted: true}}}
 
 // readers are the holders that a call comes from or through. What one of them read, the
-// others may know.
-func (call *Call) readers(held Held) []string {
+// others may know, but for those that read nothing.
+func (c *Call) readers(held Held) []string {
+	through := slices.DeleteFunc(slices.Clone(held.Through), c.Ask.Data.Delegates)
 	var out []string
-	for _, holder := range append(slices.Clone(held.Through), held.Holder, call.Caller.Holder) {
+	for _, holder := range append(through, held.Holder, c.Caller.Holder) {
 		if holder != "" && !slices.Contains(out, holder) {
 			out = append(out, holder)
 		}
@@ -118,28 +122,43 @@ type pinning struct {
 	made      time.Time
 }
 
-// pinned is what the root of a capability names. A holder can narrow what it holds to any
-// value that it has read, so only the root counts, and only if nobody narrowed that.
-func pinned(held Held) pinning {
-	if held.Foreign != "" || held.OnRecord == "" || held.OnRecord != held.Root || held.Issued.IsZero() {
-		return pinning{}
+// pinned are the authorities that name values for a call under a capability: its root, and
+// what a holder narrowed that reads nothing. Any other holder can narrow what it holds to a
+// value that it has read.
+func (c *Call) pinned(held Held) []pinning {
+	if held.Foreign != "" {
+		return nil
 	}
-	p := pinning{made: held.Issued.Add(time.Second)} // tokens have whole seconds
+	issued := held.OnRecord != "" && held.OnRecord == held.Root && !held.Issued.IsZero() // nobody narrowed it on record
+	made := held.Issued.Add(time.Second)                                                 // tokens have whole seconds
 	if len(held.Chain) == 0 {
-		if len(held.Through) == 0 {
-			p.authority = held.Authority
+		if issued && len(held.Through) == 0 {
+			return []pinning{{held.Authority, made}}
 		}
-		return p
+		return nil
 	}
-	root, err := token.ParseChain(held.Chain[:1])
+	chain, err := token.ParseChain(held.Chain)
 	if err != nil {
-		return pinning{}
+		return nil
 	}
-	p.authority, err = powerbox.NewAuthority(powerbox.Window{Until: root.Describe()[0].Expires}, 0, root.Describe()[0].Tools...)
-	if err != nil {
-		return pinning{}
+	var out []pinning
+	links, holders := chain.Describe(), append(slices.Clone(held.Through), held.Holder)
+	if holders = holders[max(0, len(holders)-len(links)):]; len(holders) != len(links) {
+		return nil
 	}
-	return p
+	for n, link := range links {
+		p := pinning{made: made}
+		if n > 0 {
+			p.made = time.Time{}
+		}
+		if n == 0 && !issued || n > 0 && !c.Ask.Data.Delegates(holders[n-1]) {
+			continue
+		}
+		if p.authority, err = powerbox.NewAuthority(powerbox.Window{Until: link.Expires}, 0, link.Tools...); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // names reports whether the authority names exactly the value of an argument, and did so
@@ -172,7 +191,7 @@ func lists(c powerbox.Constraint) bool {
 
 // flows returns why data may not flow into a call, and notes in v what its caller has read
 // and whether a person has to be asked.
-func (g *Gate) flows(ctx context.Context, call *Call, p pinning, v *Verdict) []evidence.Reason {
+func (g *Gate) flows(ctx context.Context, call *Call, pinned func() []pinning, v *Verdict) []evidence.Reason {
 	d := call.Ask.Data
 	if d == nil {
 		return nil
@@ -183,7 +202,7 @@ func (g *Gate) flows(ctx context.Context, call *Call, p pinning, v *Verdict) []e
 	if len(read.By.Holders) > 0 {
 		read.Labels, err = d.Book.Reached(ctx, read.By)
 	}
-	f := flow{call: call, read: read, pinned: p}
+	f := flow{call: call, read: read, pinned: pinned()}
 	if err == nil {
 		err = f.look(ctx)
 	}
@@ -219,7 +238,7 @@ func observedOnly(refused, asked []evidence.Reason) []evidence.Reason {
 type flow struct {
 	call   *Call
 	read   *Read
-	pinned pinning
+	pinned []pinning
 	earned map[string]bool // values that were read from where a rule wants them
 
 	refused, asked []evidence.Reason
@@ -299,8 +318,7 @@ func (f *flow) judge() {
 			}
 		}
 		if len(confidential) > 0 && s.Confidential != Pass {
-			named := func(name string, v powerbox.Value) bool { return f.pinned.names(i.op, name, v, f.read.Labels) }
-			if argument, open := f.open(i, nil, named); open {
+			if argument, open := f.open(i, nil, func(name string, v powerbox.Value) bool { return f.named(i.op, name, v) }); open {
 				f.take(s.Confidential, i, argument, "the caller has read confidential data ("+strings.Join(confidential, ", ")+")")
 			}
 		}
@@ -329,16 +347,22 @@ func (f *flow) unread(i into, s Sink) {
 	vouched := f.vouched(i, s)
 	for _, from := range s.From {
 		if value, ok := i.arguments.Get(from.Argument); ok && !vouched(from.Argument, value) {
-			f.take(s.Otherwise, i, from.Argument, "its value was not read, in this task, where the operator wants it from, and the root capability does not name it")
+			f.take(s.Otherwise, i, from.Argument, "its value was not read, in this task, where the operator wants it from, and no capability from before names it")
 			return
 		}
 	}
 }
 
+// named reports whether somebody named the value of an argument who cannot have it from
+// untrusted data.
+func (f *flow) named(op powerbox.Operation, argument string, value powerbox.Value) bool {
+	return slices.ContainsFunc(f.pinned, func(p pinning) bool { return p.names(op, argument, value, f.read.Labels) })
+}
+
 // vouched reports whether a value is named by the root capability or was earned by reading.
 func (f *flow) vouched(i into, s Sink) func(string, powerbox.Value) bool {
 	return func(name string, value powerbox.Value) bool {
-		if f.pinned.names(i.op, name, value, f.read.Labels) {
+		if f.named(i.op, name, value) {
 			return true
 		}
 		all := parts(value)

@@ -143,7 +143,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
 		v.Reasons = append(v.Reasons, says(CodeVeto, why)...)
 	}
-	v.Reasons = append(v.Reasons, g.flows(ctx, call, pinned(held), &v)...)
+	v.Reasons = append(v.Reasons, g.flows(ctx, call, func() []pinning { return call.pinned(held) }, &v)...)
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
 	}

@@ -19,8 +19,9 @@ func (i *Instance) dataOf(now func() time.Time) *gateway.Data {
 		return nil
 	}
 	return &gateway.Data{
-		Observe: i.Config.Data.Mode == "observe",
-		Book:    api.Data{Store: i.Store, Pseudonym: i.Issuer.Pseudonym, Keep: i.Config.Data.Keep, Now: now},
+		Observe:   i.Config.Data.Mode == "observe",
+		Delegates: func(caller string) bool { return slices.Contains(i.Config.Data.Delegates, caller) },
+		Book:      api.Data{Store: i.Store, Pseudonym: i.Issuer.Pseudonym, Keep: i.Config.Data.Keep, Now: now},
 	}
 }
 

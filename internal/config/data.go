@@ -11,9 +11,10 @@ import (
 
 // Data says whether results are labelled, and what the labels do (ADR 149).
 type Data struct {
-	Mode   string        `key:"mode" default:"off" enum:"off,observe,enforce" doc:"off: no labels. observe: results are labelled, and records say what the rules would refuse. enforce: the rules refuse calls, or have them wait for a person."`
-	Keep   time.Duration `key:"keep" default:"24h" doc:"How long a label stays with the callers that it reached, and how long a value that was read may be used."`
-	Writes string        `key:"writes" default:"ask" enum:"allow,ask,refuse" doc:"What happens after untrusted reading to calls of skills with effect: write whose accepts.untrusted is absent."`
+	Mode      string        `key:"mode" default:"off" enum:"off,observe,enforce" doc:"off: no labels. observe: results are labelled, and records say what the rules would refuse. enforce: the rules refuse calls, or have them wait for a person."`
+	Keep      time.Duration `key:"keep" default:"24h" doc:"How long a label stays with the callers that it reached, and how long a value that was read may be used."`
+	Delegates []string      `key:"delegates" doc:"Callers of identity.callers that hand work to agents and read no results, such as the program in which a user begins a task. A value that such a caller narrows a capability to counts as named by a person, and labels do not reach it through the agents that it hands work to."`
+	Writes    string        `key:"writes" default:"ask" enum:"allow,ask,refuse" doc:"What happens after untrusted reading to calls of skills with effect: write whose accepts.untrusted is absent."`
 }
 
 // Yields is the label of results.
@@ -43,6 +44,9 @@ type From struct {
 func (k checker) checkData() {
 	if k.Config.Data.Keep < time.Minute {
 		k.place("data.keep", "%s is less than a minute", k.Config.Data.Keep)
+	}
+	for i, caller := range k.Config.Data.Delegates {
+		k.known(fmt.Sprintf("data.delegates[%d]", i), "caller", caller, k.callers())
 	}
 	for _, agent := range slices.Sorted(maps.Keys(k.Skills)) {
 		skills := k.Skills[agent]

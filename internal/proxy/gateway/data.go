@@ -29,6 +29,8 @@ const (
 type Data struct {
 	Book    DataBook
 	Observe bool
+	// Delegates reports whether a configured caller hands work to agents and reads nothing.
+	Delegates func(caller string) bool
 }
 
 // DataBook keeps what callers have read.
@@ -57,7 +59,9 @@ func (g *Gateway) data(x *decoded, c *gate.Call) {
 		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonEnvelope, Message: "the header " + HeaderTask + " is there twice, longer than 128 bytes, or not visible ASCII"})
 		tasks = nil
 	}
-	c.Ask.Data = &gate.Data{Book: g.config.Data.Book, Observe: g.config.Data.Observe, Principal: x.caller.Principal, Task: strings.Join(tasks, ""), Sink: x.sink}
+	c.Ask.Data = &gate.Data{Book: g.config.Data.Book, Observe: g.config.Data.Observe, Principal: x.caller.Principal, Task: strings.Join(tasks, ""), Sink: x.sink,
+		Delegates: func(holder string) bool { return g.config.Data.Delegates(g.config.Origin(holder)) },
+	}
 }
 
 // sink is the rule of an operation. Skills of one operation have one rule.
