@@ -402,3 +402,33 @@ func (d *dataTown) observes(t *testing.T) {
 		t.Errorf("the records say %v; want data_origin_observed", codes)
 	}
 }
+
+// Results of A2A agents are labelled as those of tools: an agent's message can vouch for a
+// value, and a task waits for a person after untrusted reading.
+func TestATK113_ResultsOfAgentsHaveAnOrigin(t *testing.T) {
+	w := start(t, options{
+		search: ", yields: {trust: trusted, source: library}", extra: "data: {mode: enforce}\n",
+		mail: `, accepts: {untrusted: ask, deciding: [to, text], otherwise: refuse, from: [{argument: to, operation: "documents/documents:read/search"}]}`,
+	})
+	alice := w.caller(aliceToken)
+	c, m := alice.reports(), alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "p"})[0]
+	send := func(to string) answer {
+		return alice.call("mail", "a2a/skill/invoke", map[string]any{"skill": "send_mail", "arguments": map[string]any{"to": to, "text": "hello"}, "capabilityId": m.ID})
+	}
+	read := func(skill string, arguments map[string]any) {
+		allowed(t, alice.call("documents", "a2a/skill/invoke", map[string]any{"skill": skill, "arguments": arguments, "capabilityId": c.ID}))
+	}
+	denied(t, send("echo: "), "data_origin")
+	read("search_documents", map[string]any{"query": "q"})
+	allowed(t, send("echo: "))
+	denied(t, send("echo:"), "data_origin")
+	args, _ := retrieve(c.ResourceHandles[0].Handle)
+	read("retrieve_document", args) // which is untrusted, as nothing says otherwise
+	if task := heldIn(t, send("echo: ")); task.State != "AUTH_REQUIRED" {
+		t.Errorf("after untrusted reading: %+v", task)
+	}
+	denied(t, send("x"), "data_origin")
+	if got := len(w.mail.got()); got != 1 {
+		t.Errorf("%d calls reached the mail agent", got)
+	}
+}

@@ -151,13 +151,8 @@ func (g *Gateway) earn(x *decided, payload []byte) error {
 // at returns the strings and numbers at a path of a result: a JSON pointer in which * is
 // every element of an array.
 func at(v powerbox.Value, path string) []powerbox.Value {
-	here := []powerbox.Value{v}
-	for path != "" {
-		var name string
-		name, path, _ = strings.Cut(path[1:], "/")
-		if path != "" {
-			path = "/" + path
-		}
+	here, names := []powerbox.Value{v}, strings.Split(path, "/")
+	for _, name := range names[1:] { // before the first slash there is nothing
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 		var next []powerbox.Value
 		for _, one := range here {
