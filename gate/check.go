@@ -34,7 +34,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	record.Details.Reasons = slices.Concat(record.Details.Reasons, call.Record.Details.Reasons, note)
+	record.Details.Reasons = slices.Concat(record.Details.Reasons, call.Record.Details.Reasons, note, v.observed)
 
 	// A call that continued without a record comes before what has one again. Where it
 	// cannot be written, this record cannot either.
@@ -99,7 +99,7 @@ func (g *Gate) decide(ctx context.Context, call *Call, now time.Time) Verdict {
 	case len(refused) > 0:
 		v.Reasons = refused
 	case len(call.Presented) == 0:
-		v = g.given(ctx, call, g.unpresented(call, now), now)
+		v = g.given(ctx, call, g.unpresented(ctx, call, now), now)
 	default:
 		if v = g.underEach(ctx, call, now); v.stop != nil {
 			return v
@@ -124,7 +124,7 @@ func (g *Gate) underEach(ctx context.Context, call *Call, now time.Time) Verdict
 		}
 		all.Reasons = append(all.Reasons, v.Reasons...)
 		all.Missing = append(all.Missing, v.Missing...)
-		all.Held = v.Held
+		all.Held, all.Data, all.observed = v.Held, v.Data, v.observed
 		if slices.ContainsFunc(v.Reasons, isFrozen) {
 			// It is what to tell the caller, whatever else fails.
 			all.Reasons = append(v.Reasons, all.Reasons[:len(all.Reasons)-len(v.Reasons)]...)
@@ -151,16 +151,22 @@ func (g *Gate) beside(ctx context.Context, call *Call, more []Presented, now tim
 }
 
 // unpresented decides a call that presents nothing, with the checks of every call.
-func (g *Gate) unpresented(call *Call, now time.Time) Verdict {
+func (g *Gate) unpresented(ctx context.Context, call *Call, now time.Time) Verdict {
 	v := g.withoutCapability(call, now)
-	if why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...); len(why) > 0 {
-		v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing}
+	why := append(g.untrusted(call, call.Caller.Name), call.path(call.Caller.Name)...)
+	scope := func() []pinning {
+		if v.Basis != OnStanding {
+			return nil
+		}
+		return []pinning{{authority: call.scope(call.Caller.Name)}} // an operator wrote it
+	}
+	if why = append(why, g.flows(ctx, call, scope, &v)...); len(why) > 0 {
+		v = Verdict{Reasons: append(v.Reasons, why...), Missing: v.Missing, Data: v.Data, observed: v.observed}
 	}
 	if !v.Allowed {
 		return v
 	}
-	why := call.last()
-	if len(why) == 0 {
+	if why = call.last(); len(why) == 0 {
 		why = g.useSession(call, v.Basis, now)
 	}
 	if len(why) > 0 {

@@ -96,6 +96,9 @@ func (g *Gate) observe(call *Call, v Verdict) Verdict {
 			v.Basis = OnAmbient
 		}
 		v.Allowed, v.Waits = true, false
+		if call.Ask.Data != nil && v.Data == nil {
+			v.Data = &Read{By: Reading{Holders: call.readers(v.Held), Principal: call.Ask.Data.Principal, Task: call.Ask.Data.Task}, Labels: unknownOrigin}
+		}
 	}
 	return v
 }
@@ -140,6 +143,7 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if why := g.Policy.Veto(ctx, call, held); why != "" {
 		v.Reasons = append(v.Reasons, says(CodeVeto, why)...)
 	}
+	v.Reasons = append(v.Reasons, g.flows(ctx, call, func() []pinning { return call.pinned(held) }, &v)...)
 	if len(v.Reasons) == 0 {
 		v.Reasons = call.last()
 	}
@@ -168,11 +172,11 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 // waiting has a call that everything else allows wait for a person, unless it
 // comes under what a person gave for it alone. It takes nothing from budgets.
 func (v Verdict) waiting(call *Call) Verdict {
-	if !v.Allowed || !call.Approval || v.Held.Digest != "" {
+	if !v.Allowed || !call.Approval && len(v.asks) == 0 || v.Held.Digest != "" {
 		return v
 	}
 	v.Allowed, v.Waits, v.take = false, true, nil
-	v.Reasons = because(CodeApproval)
+	v.Reasons = append(because(CodeApproval), v.asks...)
 	return v
 }
 

@@ -193,6 +193,8 @@ type Ask struct {
 	// Last is asked when everything else allows the call, before a proof is used
 	// up; a reason denies it.
 	Last func() *evidence.Reason
+	// Data are the rules about the origin of the data in the call; nil for none.
+	Data *Data
 	// Denied is asked when the call is denied: what its record says of the denials before
 	// it, nil for nothing, and whether it is recorded at all. An allowed call is recorded
 	// in any case.
@@ -342,6 +344,10 @@ type Verdict struct {
 	Reasons []evidence.Reason // why it was denied, or would have been
 	Missing []string          // required operations that are not within the effective authority
 	Record  evidence.Record   // the record
+	Data    *Read             // what the caller had read; nil where nothing is labelled
+
+	asks     []evidence.Reason // why a person has to be asked about the origin of data
+	observed []evidence.Reason // what the rules about it would have done
 
 	call *Call         // whose answer it is; nil for none
 	gap  bool          // the call continued without a record, and is counted as such

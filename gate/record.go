@@ -39,6 +39,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	if call.Ask.Details != nil {
 		r.Intent.Details = call.Ask.Details(id, v.Held.Capability)
 	}
+	r.Intent.Details = withRead(r.Intent.Details, v)
 	if v.Held.Capability == "" {
 		// Who is refused before it could be verified is still worth knowing to
 		// anyone who looks into it.

@@ -50,6 +50,9 @@ type Context struct {
 	// Delegated are capabilities of other agents that were handed over with the
 	// request; the agent is their holder and presents them by id (SEP-13).
 	Delegated []ContextDelegation
+	// Labels are those of all that the caller had read before, where the operator labels
+	// results (ADR 149).
+	Labels []ContextLabel
 	// Digest is the [DigestOf] the body that is forwarded. SignContext needs
 	// it; VerifyContext compares it with the body.
 	Digest string
@@ -59,6 +62,14 @@ type Context struct {
 type ContextHandle struct {
 	ID   string // as the agent knows it; required
 	Name string // for people
+}
+
+// ContextLabel says where data comes from that the caller had read, whether it can be relied
+// on, and whether it may leave.
+type ContextLabel struct {
+	Source       string // required
+	Untrusted    bool
+	Confidential bool
 }
 
 // ContextDelegation is a capability that was handed over.
@@ -146,6 +157,9 @@ func (c *Context) refused() error {
 	}
 	for _, d := range c.Delegated {
 		err = errors.Join(err, within("delegated, agent", d.Agent, 1), within("delegated, capability", d.Capability, 1))
+	}
+	for _, l := range c.Labels {
+		err = errors.Join(err, within("label, source", l.Source, 1))
 	}
 	iat, exp := c.IssuedAt.Unix(), c.Expires.Unix()
 	if err == nil && (iat < 0 || exp > maxTime || exp <= iat || exp-iat > int64(MaxContextLifetime/time.Second)) {
@@ -246,6 +260,7 @@ func (c *Context) appendJSON(b, authority []byte) []byte {
 	b = appendOptional(b, "holder", c.Holder)
 	b = strconv.AppendInt(append(b, `,"iat":`...), c.IssuedAt.Unix(), 10)
 	b = appendOptional(b, "iss", c.Issuer)
+	b = appendLabels(b, c.Labels)
 	b = appendOptional(b, "mode", c.Mode)
 	b = appendOptional(b, "principal", c.Principal)
 	b = append(appendMember(append(b, `,"req":{`...), "d", c.Digest), '}')
@@ -254,6 +269,26 @@ func (c *Context) appendJSON(b, authority []byte) []byte {
 	b = appendOptional(b, "tenant", c.Tenant)
 	return append(b, '}')
 }
+
+func appendLabels(b []byte, labels []ContextLabel) []byte {
+	for i, l := range labels {
+		if i == 0 {
+			b = append(b, `,"labels":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = strconv.AppendBool(append(b, `{"confidential":`...), l.Confidential)
+		b = appendOptional(b, "source", l.Source)
+		b = append(appendOptional(b, "trust", trustOf[l.Untrusted]), '}')
+	}
+	if len(labels) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// trustOf are the words for trusted and untrusted data.
+var trustOf = map[bool]string{false: "trusted", true: "untrusted"}
 
 // appendMember appends the member of an object whose name is the package's own.
 func appendMember(b []byte, name, text string) []byte {
@@ -296,7 +331,7 @@ func (c *Context) texts() []contextText {
 // could be a restriction, and both sides speak the version that typ names.
 func parseContext(v powerbox.Value) (Context, error) {
 	var c Context
-	known := map[string]bool{"iat": true, "exp": true, "authority": true, "handles": true, "delegated": true, "req": true}
+	known := map[string]bool{"iat": true, "exp": true, "authority": true, "handles": true, "delegated": true, "labels": true, "req": true}
 	r := claimReader{object: v}
 	for _, t := range c.texts() {
 		known[t.name] = true
@@ -342,6 +377,33 @@ func (r *claimReader) contextRights(c *Context) {
 	if v, ok := r.object.Get("delegated"); ok {
 		c.Delegated = r.contextDelegated(v)
 	}
+	if v, ok := r.object.Get("labels"); ok {
+		c.Labels = r.contextLabels(v)
+	}
+}
+
+func (r *claimReader) contextLabels(v powerbox.Value) []ContextLabel {
+	elements, ok := v.Elements()
+	if !ok && r.err == nil {
+		r.err = refuse(CodeMalformed, "labels is JSON %s; want an array", v.Kind())
+	}
+	var out []ContextLabel
+	for _, e := range elements {
+		inner := claimReader{object: e}
+		l := ContextLabel{Source: inner.text("source")}
+		trust := inner.text("trust")
+		confidential, _ := e.Get("confidential")
+		members, _ := e.Members()
+		l.Untrusted = trust != trustOf[false]
+		if l.Confidential, ok = confidential.Truth(); !ok || trust != trustOf[l.Untrusted] || len(members) != 3 {
+			inner.err = refuse(CodeMalformed, "want source, trust (trusted or untrusted) and confidential (true or false)")
+		}
+		if inner.err != nil && r.err == nil {
+			r.err = prefixed("labels: ", inner.err)
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 func (r *claimReader) contextDelegated(v powerbox.Value) []ContextDelegation {

@@ -41,10 +41,7 @@ const (
 // them.
 func (i *Instance) askers(a Assembly, w *Wiring) func(*issuer.Issuer) (issuer.Asker, error) {
 	asks := len(i.Config.OAuth.Agents) > 0 || len(i.Config.Approvals.Rules) > 0 || w.Force.Now.Load().engine.AsksPeople()
-	for _, skills := range i.Config.Skills {
-		asks = asks || slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval })
-	}
-	if !asks {
+	if !asks && !asksPeople(i.Config) {
 		return nil
 	}
 	return func(of *issuer.Issuer) (issuer.Asker, error) {

@@ -107,7 +107,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		Answers: gateway.Answers{
 			Delegating: issuing,
 			CardSeen:   i.agreed.Seen, Vouches: chains.Vouches, Mode: i.mode, ModeSet: i.Admin.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
-			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Pseudonym: i.Issuer.Pseudonym, Redact: proxy.Redaction(i.Config.Evidence.Arguments),
+			ByPolicy: i.byPolicy, Given: api.References{Issuer: i.Issuer}.Given, Data: i.dataOf(a.Now), Pseudonym: i.Issuer.Pseudonym, Redact: proxy.Redaction(i.Config.Evidence.Arguments),
 			Receipt: i.Admin.Receipt,
 		},
 		Limits: proxy.LimitsOf(i.Config, i.queue), Pages: w.pages, Now: a.Now, Log: a.Log,

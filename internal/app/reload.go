@@ -151,7 +151,7 @@ func (i *Instance) gatewayAgents(agents []*issuer.Agent, same func(id string) bo
 func sameAgent(a, b *config.Config, id string) bool {
 	one, had := configuredAgent(a, id)
 	other, has := configuredAgent(b, id)
-	return had && has && reflect.DeepEqual(one, other) && reflect.DeepEqual(a.Offers[id], b.Offers[id]) && reflect.DeepEqual(a.Skills[id], b.Skills[id])
+	return had && has && reflect.DeepEqual(one, other) && reflect.DeepEqual(a.Offers[id], b.Offers[id]) && reflect.DeepEqual(a.Skills[id], b.Skills[id]) && reflect.DeepEqual(proxy.EarnedOf(a, id), proxy.EarnedOf(b, id))
 }
 
 func configuredAgent(c *config.Config, id string) (config.Agent, bool) {
@@ -187,20 +187,10 @@ func (r *reloader) needRestart(before, after *config.Config) []string {
 		other, has := configuredAgent(after, id)
 		names = append(names, agentNeedsRestart(id, one, other, had && has)...)
 	}
-	if r.i.desk == nil && askedForCalls(after) && !askedForCalls(before) {
+	if r.i.desk == nil && asksPeople(after) && !asksPeople(before) {
 		names = append(names, "skills.approval, which nothing had when the server started,")
 	}
 	return append(names, differing("", reflect.ValueOf(a), reflect.ValueOf(b))...)
-}
-
-// askedForCalls reports whether a person is asked about calls of some skill.
-func askedForCalls(c *config.Config) bool {
-	for _, skills := range c.Skills {
-		if slices.ContainsFunc(skills, func(s config.Skill) bool { return s.Approval }) {
-			return true
-		}
-	}
-	return false
 }
 
 // agentNeedsRestart names the parts of one agent that a running server does not change:

@@ -86,6 +86,7 @@ func check(c *Config, d *decoder) {
 	k.checkOperators()
 	k.checkOffers()
 	k.checkSkills()
+	k.checkData()
 	k.checkScopes()
 	k.checkPlans()
 	k.checkResources()

@@ -25,6 +25,7 @@ type Config struct {
 	Plans     []Plan                         `key:"plans" doc:"Paths of delegations. A call along a plan is refused while the path does not hold (docs/reference/cards.md)."`
 	Resources map[string]Resources           `key:"resources" doc:"Per agent, the catalogue of its resources."`
 	Policies  []Path                         `key:"policies" doc:"Cedar policy files; patterns with * are allowed."`
+	Data      Data                           `key:"data" doc:"Labels of results and rules about the origin of data (docs/how-to/data-origin.md)."`
 	Approvals Approvals                      `key:"approvals" doc:"How people log in to the approval pages, and who answers."`
 	OAuth     OAuth                          `key:"oauth" doc:"Access for MCP and A2A clients by OAuth 2.1. Off by default."`
 	Operators Operators                      `key:"operators" doc:"Who operates this server, by role."`
@@ -137,6 +138,7 @@ type Agent struct {
 	CardKeys         Path            `key:"card_keys" doc:"JWKS file. One of its keys must sign the agent's card; the card cannot add keys. Absent: no signature is needed."`
 	Drift            string          `key:"drift" default:"record" enum:"ignore,record,block" doc:"How to treat undeclared behaviour of the agent: streams, streamed messages, push notifications, its extended card, paused tasks, another protocol version. record: the outcome of the call names it. block: also, the caller does not get it."`
 	CardPin          Path            `key:"card_pin" doc:"File with the accepted card of the agent. The gateway does not use a card that offers or reaches more (widening, in powerbox card diff) until you replace the file, which is the consent. Features that a card drops are gone at once. Absent: any card of the agent is used."`
+	Yields           Yields          `key:"yields" doc:"Label of answers of the agent that are of no skill, such as resources of an MCP server, and answers to free text."`
 	Trust            string          `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for every call except ending a task (docs/reference/scores.md). Its score is that of the protected agent of the same name; other callers have none. Absent: no level."`
 	Bodies           AgentBodies     `key:"bodies" doc:"Bodies to keep beside the records of the agent's calls; they can be erased without changing the records (docs/how-to/operations.md). Default: nothing; records have the names and kinds of arguments (evidence.arguments)."`
 	Degraded         Degraded        `key:"degraded" doc:"Calls that continue while records cannot be written. Default: none."`
@@ -238,6 +240,8 @@ type Skill struct {
 	Trust     string                `key:"trust" enum:"HIGH,MODERATE,LOW" doc:"Level of trust that a calling agent needs for this operation, if it is higher than agents.trust. Free text that could request the operation needs it too."`
 	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether the skill changes anything."`
 	Approval  bool                  `key:"approval" doc:"A person must approve every call of it: the gateway holds the call and answers with a task in AUTH_REQUIRED. approvals.rules say who; without a rule, the user for whom the agent acts."`
+	Yields    Yields                `key:"yields" doc:"Label of the skill's results (docs/how-to/data-origin.md). It counts if data.mode is not off."`
+	Accepts   Accepts               `key:"accepts" doc:"Data that may flow into calls of the skill. It counts if data.mode is not off. Not for protocol: local and agents with gateway_url. Skills of one operation must agree."`
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 

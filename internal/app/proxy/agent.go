@@ -48,7 +48,7 @@ func FrontOf(c config.Agent, agent *issuer.Agent) gateway.Agent {
 		Enforced: gateway.Enforced{
 			Trust: trust.Level(c.Trust), AdmitFreeText: c.AdmitFreeText == "unsafe", RefuseAmbient: c.RefuseUndeclared, NeedsExtension: c.NeedsExtension,
 			Canary: c.Canary, DenyStatus: c.DenyStatus, ClientContexts: c.ClientContexts, Detach: detached(c),
-			Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For},
+			Degraded: gate.Degraded{Reads: c.Degraded.Calls == "reads", For: c.Degraded.For}, Yields: labelOf(c.ID, c.Yields),
 		},
 		Events: gateway.Events{PushHosts: c.Push.Hosts, PushPrivate: c.Push.Private, Relay: gateway.Relay{On: c.Push.Relay, Via: c.Push.RelayVia}},
 	}
@@ -96,7 +96,7 @@ func (p *Proxy) GatewayAgent(c config.Agent, agent *issuer.Agent) (gateway.Agent
 		if err != nil {
 			return gateway.Agent{}, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
-		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust), Approval: s.Approval}
+		out.Skills[s.Skill] = gateway.Skill{Operation: op, Handle: s.Handle, Write: s.Effect != "read", Shape: shape, Trust: trust.Level(s.Trust), Approval: s.Approval, Flow: p.flowOf(c.ID, s)}
 	}
 	for _, g := range agent.Grants {
 		out.Grants = append(out.Grants, a2a.CardGrant{

@@ -368,9 +368,9 @@ func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
 func (g *remoteGateway) answers(f *face, s *proxy.Scopes, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		Delegating: link.Issuing{},
-		CardSeen: func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
-		Vouches:  chains.Vouches,
-		Mode:     g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: s.Origin, Scope: s.Scope, Plans: s.Plans,
+		CardSeen:   func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
+		Vouches:    chains.Vouches,
+		Mode:       g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: s.Origin, Scope: s.Scope, Plans: s.Plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: proxy.Redaction(f.config.Evidence.Arguments),
 		Receipt: g.remote.Receipt,
 	}

@@ -220,6 +220,7 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 	e.execution(r)
 	e.fact("task", "%s", r.TaskID)
 	e.fact("tenant", "%s", d.Tenant)
+	e.fact("read before", "%s", audit.ReadBefore(r))
 	e.fact("outcome", "%s", string(r.OutcomeStatus))
 	e.fact("outcome of", "%s", d.OutcomeOf)
 	e.fact("policies", "%s", d.PolicyDigest)

@@ -52,6 +52,7 @@ type Store interface {
 
 // Reader reads one snapshot.
 type Reader interface {
+	DataReader
 	CapabilityReader
 	RevocationReader
 	TaskReader
@@ -67,6 +68,7 @@ type Tx interface {
 	CapabilityWriter
 	TaskWriter
 	BudgetWriter
+	DataTx
 	RecordWriter
 	PeriodWriter
 	GatewayWriter

@@ -61,8 +61,9 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		c.ByPolicy = func() (powerbox.Authority, error) { return g.config.ByPolicy(x.request.Context(), x.ID, x.caller) }
 	}
 	c.Ask.Given = g.given(x, &tried)
+	g.data(x, c)
 	if wrong != nil {
-		c.Refused = []evidence.Reason{wrongly(wrong)}
+		c.Refused = append(c.Refused, wrongly(wrong))
 		return c, tried, nil
 	}
 	if x.mode == gate.Observe {

@@ -237,7 +237,7 @@ type overMCP struct{}
 func (overMCP) unspoken(*decoded) *a2a.Error { return nil }
 
 func (overMCP) bound(x *decoded, digest string) string {
-	if x.Skills[x.mcp.Tool].Approval && x.mcp.IsTool() {
+	if s := x.Skills[x.mcp.Tool]; x.mcp.IsTool() && (s.Approval || s.Flow.Sink.Asks()) {
 		return x.boundTool()
 	}
 	return x.boundWhole(digest)

@@ -48,6 +48,7 @@ func (g *Gateway) context(x *decided, delegated []Delegated, body []byte) (strin
 		Capability: v.Held.Capability, Root: v.Held.Root,
 		Mode: string(x.mode), Basis: basis(v), Decision: v.Record.ID, Task: x.call.Task, Tenant: x.call.Tenant,
 		Authority: under, Handles: handles, Delegated: g.delegations(delegated), Digest: token.DigestOf(body),
+		Labels: labels(v),
 	})
 }
 
@@ -57,12 +58,16 @@ func (x *decided) withoutUnapproved(v gate.Verdict) (powerbox.Authority, error) 
 	if v.Held.Digest != "" {
 		return x.exactly(v.Under)
 	}
-	if !slices.ContainsFunc(v.Under.Clauses(), x.unapproved) {
+	if !slices.ContainsFunc(v.Under.Clauses(), x.unsaid) {
 		return v.Under, nil
 	}
-	kept := slices.DeleteFunc(slices.Clone(v.Under.Clauses()), x.unapproved)
+	kept := slices.DeleteFunc(slices.Clone(v.Under.Clauses()), x.unsaid)
 	return powerbox.NewAuthority(v.Under.Window(), v.Under.Depth(), kept...)
 }
+
+// unsaid reports whether the agent behind is not told of a clause: this call gives no right
+// to it.
+func (x *decided) unsaid(c powerbox.Clause) bool { return x.unapproved(c) || !x.mayFlow(c) }
 
 func (x *decided) unapproved(c powerbox.Clause) bool {
 	for _, s := range x.Skills {
@@ -94,6 +99,18 @@ func (g *Gateway) delegations(delegated []Delegated) []token.ContextDelegation {
 		if issuer, ok := g.all()[d.Agent]; ok {
 			out = append(out, token.ContextDelegation{Agent: issuer.URL, Capability: d.ID})
 		}
+	}
+	return out
+}
+
+// labels are those of all that the caller had read.
+func labels(v gate.Verdict) []token.ContextLabel {
+	if v.Data == nil {
+		return nil
+	}
+	var out []token.ContextLabel
+	for _, l := range v.Data.Labels {
+		out = append(out, token.ContextLabel{Source: l.Source, Untrusted: l.Untrusted, Confidential: l.Confidential})
 	}
 	return out
 }

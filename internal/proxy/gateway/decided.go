@@ -135,6 +135,9 @@ func (x *decoded) unnamedTenant() bool {
 func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Delegated, ok bool) {
 	owned, err := g.claim(x)
 	if err == nil && owned {
+		err = g.noteRead(x)
+	}
+	if err == nil && owned {
 		delegated, err = g.handOver(x)
 	}
 	switch {

@@ -385,6 +385,9 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 		if err := g.behaved(x.decided, body, false); err != nil {
 			return err
 		}
+		if err := g.earn(x.decided, body); err != nil {
+			return err
+		}
 	}
 	done, err := g.finish(x, became)
 	if err != nil {

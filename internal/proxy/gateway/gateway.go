@@ -47,6 +47,7 @@ type Skill struct {
 	Shape     powerbox.Shape // the arguments that are declared; any where none are
 	Trust     trust.Level    // that a calling agent must have reached, "" for none
 	Approval  bool           // whether a person has to approve every call
+	Flow      Flow
 }
 
 // Agent is one agent behind the gateway.
@@ -122,6 +123,7 @@ type Enforced struct {
 	DenyStatus     int        // HTTP status of a denial: 200 or 403
 	ClientContexts bool       // the first caller that names an unknown context owns it
 	Degraded       gate.Degraded
+	Yields         gate.Label // of answers that are of no skill
 	// Detach returns arguments as a body that is kept beside the record of their
 	// call; nil where none are kept.
 	Detach func(arguments []byte) (*evidence.Body, error)
@@ -260,6 +262,8 @@ type Answers struct {
 	// Given returns what operators gave a caller for calls of an operation that present
 	// nothing; nil where nothing is given.
 	Given func(ctx context.Context, agent string, caller identity.Caller, operation powerbox.Operation) ([]gate.Held, error)
+	// Data keeps labels of results; nil where nothing is labelled.
+	Data *Data
 	// Pseudonym returns a principal's name at an agent.
 	Pseudonym func(agent, principal string) string
 	Redact    func(arguments powerbox.Value) []byte

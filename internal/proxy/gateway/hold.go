@@ -140,9 +140,14 @@ func (x *decoded) approving(tried *attempted) bool {
 
 // approvals are the operations of the agent that a person has to approve.
 func (a *agent) approvals() []HeldOperation {
+	return a.subjects(func(s Skill) bool { return s.Approval })
+}
+
+// subjects are the operations of the skills about which people are asked.
+func (a *agent) subjects(about func(Skill) bool) []HeldOperation {
 	var out []HeldOperation
 	for _, s := range a.Skills {
-		if s.Approval {
+		if about(s) {
 			out = append(out, HeldOperation{s.Operation.String(), s.Write})
 		}
 	}
@@ -204,7 +209,7 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 		Agent: x.ID, Tenant: x.call.Tenant, Context: x.call.Context, Owner: g.ownerOf(x.decoded, v.Held), Caller: caller, Purpose: v.Record.Intent.Purpose,
 		Digest: v.Digest(), Decision: v.Record.ID, Trace: x.attempted.trace,
 		HeldUnder:   HeldUnder{Parent: v.Held.OnRecord, Under: v.Held.Links, Through: v.Held.Through},
-		HeldSubject: HeldSubject{Operations: x.approvals(), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))})},
+		HeldSubject: HeldSubject{Operations: x.subjects(func(s Skill) bool { return s.Approval || s.Flow.Sink.Asks() }), Arguments: powerbox.Object(powerbox.Member{Name: "message", Value: powerbox.String(words(x.call.Params))})},
 	}
 	if x.isNamed {
 		c.Operations, c.Arguments = []HeldOperation{{x.mapped.Operation.String(), x.mapped.Write}}, x.named.Arguments

@@ -282,6 +282,11 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
 	}
+	if became.status == evidence.Achieved {
+		if err := g.earn(x.decided, body); err != nil {
+			return err
+		}
+	}
 	done, err := g.finish(x, became)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/trust"
 )
@@ -23,6 +24,7 @@ type outcome struct {
 	cause  string // one of those of package trust, "" for the agent's own doing
 	told   string // the code of the denial that the caller got in place of an answer, "" for none
 	drift  []string
+	label  *gate.Label // of the answer; nil for none
 }
 
 // detail is the member outcome of its record.
@@ -40,6 +42,9 @@ func (o outcome) detail() []byte {
 			all = append(all, powerbox.String(d))
 		}
 		members = append(members, powerbox.Member{Name: "drift", Value: powerbox.List(all...)})
+	}
+	if o.label != nil && o.status == evidence.Achieved {
+		members = append(members, powerbox.Member{Name: "data", Value: o.label.JSON()})
 	}
 	if members == nil {
 		return nil
@@ -146,7 +151,7 @@ func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 		g.pushes.deleted(x.decoded)
 	}
 	g.end(x)
-	o.drift = x.learned.drifted
+	o.drift, o.label = x.learned.drifted, x.learned.label
 	x.learned.unmade = o.status == evidence.Failed && o.cause == trust.CauseGateway
 	// The call was made, and its caller may have gone.
 	ctx := context.WithoutCancel(x.request.Context())

@@ -108,6 +108,8 @@ type learned struct {
 	unfit      error    // why an event of an MCP server is not let through
 	unmade     bool     // the call was not brought to the agent
 	outcome    string   // the id of the record of the outcome, "" for none
+
+	label *gate.Label // of the answer; nil where nothing is labelled
 }
 
 // stage is what an answer to the caller needs: a decoded call of which nothing was

@@ -95,7 +95,9 @@ func (s *stream) event(payload []byte, whole bool) {
 			s.became = notTheAgent(evidence.Partial)
 		}
 		if s.call.request.Method == http.MethodPost && a2a.IsResponse(payload) {
-			s.err = s.conclude()
+			if s.err = s.gateway.earn(s.call, payload); s.err == nil {
+				s.err = s.conclude()
+			}
 		}
 		return
 	}
@@ -106,6 +108,9 @@ func (s *stream) event(payload []byte, whole bool) {
 		return
 	}
 	last := a2a.IsLast(payload) || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
+	if s.err = s.gateway.earn(s.call, payload); s.err != nil {
+		return
+	}
 	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && last {
 		s.err = s.conclude()
 	}

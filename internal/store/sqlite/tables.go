@@ -54,6 +54,8 @@ var tables = []struct{ name, columns, query string }{
 	{"question", "id, key, holder, state, created, ended, made, body", "SELECT id, key, holder, state, created, ended, rowid, body FROM question ORDER BY rowid"},
 	{"held_call", "question, agent, task, state, owner, made, body", "SELECT question, agent, task, state, owner, rowid, body FROM held_call ORDER BY rowid"},
 	{"message", "id, hook, due, died, body", "SELECT id, hook, due, died, body FROM message"},
+	{"data_label", "holder, principal, source, untrusted, confidential, since, until", "SELECT holder, principal, source, untrusted, confidential, since, until FROM data_label"},
+	{"data_value", "holder, principal, task, digest, until", "SELECT holder, principal, task, digest, until FROM data_value"},
 	{"listing", "id, body", "SELECT id, body FROM listing"},
 }
 

@@ -82,6 +82,7 @@ func Run(t *testing.T, place Place) {
 		"SEP20_TheLaterEndOfARevocationCounts":     theLaterEndOfARevocationCounts,
 		"AClosedStoreWritesNothing":                aClosedStoreWritesNothing,
 		"AnotherLogKeyIsRefused":                   anotherLogKeyIsRefused,
+		"DataThatWasRead":                          dataThatWasRead,
 		"ACapabilityComesBackAsItWas":              aCapabilityComesBackAsItWas,
 		"RevocationsHaveNoGaps":                    revocationsHaveNoGaps,
 		"FreezesShareTheSequence":                  freezesShareTheSequence,
