@@ -92,6 +92,7 @@ type Instance struct {
 	invitation string
 	unused     bool          // nothing had been recorded when it was opened
 	Rereads    serve.Rereads // files that are read again
+	live       *liveSources  // of collections that other systems have
 
 	desk     *approval.Desk     // nil where nothing is left to people
 	told     *approval.Webhooks // nil without webhooks
@@ -128,7 +129,7 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	if len(a.Config.Identity.Dev) > 0 && !a.Dev {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
-	i := &Instance{Config: a.Config, now: a.Now, queue: QueueOf(a.Config.Limits, a.Now)}
+	i := &Instance{Config: a.Config, now: a.Now, queue: QueueOf(a.Config.Limits, a.Now), live: &liveSources{log: a.Log}}
 	var err error
 	if i.Ring, err = OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ type prepared struct {
 
 // prepare makes everything that another configuration needs, and changes nothing.
 func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, error) {
-	made := &Instance{Config: next, Ring: r.i.Ring, Store: r.i.Store, now: r.now}
+	made := &Instance{Config: next, Ring: r.i.Ring, Store: r.i.Store, now: r.now, live: r.i.live}
 	agents, issuing, err := made.agents(r.now, before.issuing)
 	if err != nil {
 		return prepared{}, err
@@ -120,6 +120,7 @@ func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, erro
 		putAgents()
 		r.i.Force.Now.Store(after)
 		putFronts()
+		r.i.keepLive(next)
 		r.i.Rereads.Replace(made.Rereads.All(), next.Agents, same)
 		rename()
 	}}, nil
