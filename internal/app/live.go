@@ -1,18 +1,22 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/credential"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/sources"
+	"github.com/powerbox-project/powerbox/internal/wire/openapi"
 )
 
 // liveSources are the sources in use, so that a reload leaves the unchanged ones with
@@ -103,9 +107,75 @@ func (i *Instance) newSource(c config.LiveCollection) (s sources.Source, end fun
 			return nil, nothing, fmt.Errorf("source.sql.url_file: %w", err)
 		}
 		return made, made.Close, nil
+	case "openfga":
+		set := c.Source.OpenFGA
+		client, err := i.liveClient(set.Credential)
+		return sources.OpenFGA{Client: client, URL: set.URL, Store: set.Store, Model: set.Model, Type: cmp.Or(set.Type, c.Collection)}, nothing, err
+	case "spicedb":
+		set := c.Source.SpiceDB
+		client, err := i.liveClient(set.Credential)
+		return sources.SpiceDB{Client: client, URL: set.URL, Type: cmp.Or(set.Type, c.Collection), Size: set.Page}, nothing, err
+	case "authzen":
+		set := c.Source.AuthZEN
+		client, err := i.liveClient(set.Credential)
+		return sources.AuthZEN{Client: client, URL: set.URL, Type: cmp.Or(set.Type, c.Collection), Size: set.Page}, nothing, err
+	case "mcp":
+		set := c.Source.MCP
+		client, err := i.liveClient(set.Credential)
+		return sources.MCP{Client: client, URL: set.URL, UserHeader: set.UserHeader}, nothing, err
+	case "openapi":
+		s, err = i.openAPISource(c.Source.OpenAPI)
+		return s, nothing, err
 	default:
 		return nil, nothing, fmt.Errorf("source: %q is unknown", kind)
 	}
+}
+
+// liveClient calls a source, with the operator's secret if there is one.
+func (i *Instance) liveClient(c config.AgentCredential) (*http.Client, error) {
+	client := credentialClient()
+	client.Timeout = 0 // the collection has its own
+	if c.IsZero() {
+		return client, nil
+	}
+	source, err := SourceOf(c, i.now)
+	if err != nil {
+		return nil, fmt.Errorf("source: credential: %w", err)
+	}
+	p := &credential.Placed{Source: source}
+	p.Header, p.Scheme, p.Query = c.Place()
+	client.Transport = p.Way(client.Transport, "")
+	return client, nil
+}
+
+func (i *Instance) openAPISource(set config.LiveOpenAPI) (sources.Source, error) {
+	data, err := os.ReadFile(string(set.Document))
+	if err != nil {
+		return nil, fmt.Errorf("source.openapi.document: %w", err)
+	}
+	root, err := openapi.Read(data)
+	if err != nil {
+		return nil, fmt.Errorf("source.openapi.document: %w", err)
+	}
+	described, err := openapi.Describe(root, set.URL)
+	if err != nil {
+		return nil, fmt.Errorf("source.openapi.document: %w", err)
+	}
+	n := slices.IndexFunc(described.Operations, func(o openapi.Operation) bool { return o.Name == openapi.Name(set.Operation) })
+	if n < 0 {
+		return nil, fmt.Errorf("source.openapi.operation: the document has no operation %q that can be called", set.Operation)
+	}
+	client, err := i.liveClient(set.Credential)
+	if err != nil {
+		return nil, err
+	}
+	s := sources.OpenAPI{
+		Client: client, Operation: described.Operations[n], Principal: set.Principal, Cursor: set.Cursor, Items: set.Items, Next: set.Next, ID: set.ID, Name: set.Name,
+	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("source.openapi.%w", err)
+	}
+	return s, nil
 }
 
 // keepLive ends the sources that a configuration no longer has.

@@ -29,7 +29,7 @@ type LiveCollection struct {
 	Actions    map[string]string `key:"actions" doc:"Other names for some operations of the agent."`
 	Limit      int               `key:"limit" default:"25" min:"1" max:"200" doc:"Most resources of one capability. A request continues with nextResources."`
 	Timeout    time.Duration     `key:"timeout" default:"2s" doc:"Longest time of one call of the source; up to 30s."`
-	Cache      time.Duration     `key:"cache" default:"2s" doc:"How long a page is kept for the same user and query; up to 1m. 0 keeps none."`
+	Cache      time.Duration     `key:"cache" default:"2s" doc:"How long a page is kept for the same user and query; from 1ms to 1m."`
 	Floor      time.Duration     `key:"floor" default:"25ms" doc:"A lookup is answered at a whole multiple of this time after its begin, so that the time says nothing about hidden resources. From 1ms to 5s; more than the source normally takes."`
 	Calls      int               `key:"calls" default:"8" min:"1" max:"100" doc:"Most calls of the source at once."`
 	Source     LiveSource        `key:"source" doc:"The system with the resources: exactly one."`
@@ -192,7 +192,7 @@ func (k checker) checkLiveTimes(at string, c LiveCollection) {
 		key      string
 		is       time.Duration
 		min, max time.Duration
-	}{{"timeout", c.Timeout, 10 * time.Millisecond, 30 * time.Second}, {"cache", c.Cache, 0, time.Minute}, {"floor", c.Floor, time.Millisecond, 5 * time.Second}} {
+	}{{"timeout", c.Timeout, 10 * time.Millisecond, 30 * time.Second}, {"cache", c.Cache, time.Millisecond, time.Minute}, {"floor", c.Floor, time.Millisecond, 5 * time.Second}} {
 		if one.is < one.min || one.is > one.max {
 			k.place(at+"."+one.key, "%s is not from %s to %s", shortDuration(one.is), shortDuration(one.min), shortDuration(one.max))
 		}

@@ -155,7 +155,7 @@ func Floor(d time.Duration) func(ctx context.Context, lookup func()) {
 			return
 		}
 		took := time.Since(began)
-		timer := time.NewTimer((took+d-1)/d*d - took)
+		timer := time.NewTimer(max(d, (took+d-1)/d*d) - took)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
