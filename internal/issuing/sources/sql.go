@@ -196,7 +196,7 @@ func condition(c catalogue.Condition, column string, t catalogue.Type, bind func
 				return nil, false // none of the values can be in a database
 			}
 			if t == catalogue.TypeTexts {
-				where = append(where, column+" && "+bind(given)+"::text[]")
+				where = append(where, column+"::text[] && "+bind(given)+"::text[]")
 			} else {
 				where = append(where, column+" = ANY("+bind(given)+"::text[])")
 			}
