@@ -48,9 +48,9 @@ var invoiceRows = []string{
 	`INSERT INTO readers VALUES ('user:bob', 'b1')`,
 }
 
-// TestResourceQueryOverPostgreSQL has the command line page through a table, and the
+// TestATK112_ResourceQueryOverPostgreSQL has the command line page through a table, and the
 // answers tell nothing of rows that the user may not see.
-func TestResourceQueryOverPostgreSQL(t *testing.T) {
+func TestATK112_ResourceQueryOverPostgreSQL(t *testing.T) {
 	cluster, err := pgtest.New()
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func (t *town) fill(ctx context.Context) (err error) {
 	}
 	return t.cluster.Exec(ctx, "postgres",
 		`CREATE TABLE reports (id bigint PRIMARY KEY, owner text NOT NULL, title text NOT NULL, customer text NOT NULL, year int NOT NULL, sealed boolean NOT NULL)`,
-		fmt.Sprintf(`INSERT INTO reports SELECT n, 'user:u' || n %% %[2]d, 'Report ' || n, 'customer-' || (n / %[2]d) %% %[3]d, 2000 + (n / 7) %% 25, false FROM generate_series(1, %[1]d) n`, t.rows, owners, customers),
+		fmt.Sprintf(`INSERT INTO reports SELECT n, 'user:u' || n %% %[2]d, 'Report ' || n, 'customer-' || (n / %[2]d) %% %[3]d, 2000 + (n / (%[2]d * %[3]d)) %% 20, false FROM generate_series(1, %[1]d) n`, t.rows, owners, customers),
 		`UPDATE reports SET owner = 'user:alice' WHERE owner = 'user:u0' AND customer <> 'customer-0'`,
 		`UPDATE reports SET sealed = true WHERE customer = 'customer-1' AND owner = 'user:alice'`,
 		`CREATE INDEX ON reports (owner, id)`, `CREATE INDEX ON reports (customer, id)`, `VACUUM ANALYZE reports`)
