@@ -104,8 +104,12 @@ type LiveMCP struct {
 func (s LiveSource) Kind() (string, bool) {
 	set := []string{}
 	for _, one := range []struct{ kind, value string }{
-		{"sql", s.SQL.Statement + string(s.SQL.URLFile)}, {"openfga", s.OpenFGA.URL}, {"spicedb", s.SpiceDB.URL},
-		{"authzen", s.AuthZEN.URL}, {"openapi", string(s.OpenAPI.Document)}, {"mcp", s.MCP.URL},
+		{"sql", s.SQL.Statement + string(s.SQL.URLFile)},
+		{"openfga", s.OpenFGA.URL},
+		{"spicedb", s.SpiceDB.URL},
+		{"authzen", s.AuthZEN.URL},
+		{"openapi", string(s.OpenAPI.Document)},
+		{"mcp", s.MCP.URL},
 	} {
 		if one.value != "" {
 			set = append(set, one.kind)

@@ -46,7 +46,7 @@ func (a AuthZEN) Page(ctx context.Context, q catalogue.Question) (catalogue.Page
 	if err != nil {
 		return catalogue.Page{}, err
 	}
-	ask := zenQuestion{zenEntity{user.Type, user.ID}, zenAction{q.Action}, zenEntity{Type: a.Type}, zenPage{q.After, a.Size}}
+	ask := zenQuestion{zenEntity(user), zenAction{q.Action}, zenEntity{Type: a.Type}, zenPage{q.After, a.Size}}
 	var answer struct {
 		Results []struct {
 			Type       string         `json:"type"`

@@ -147,14 +147,14 @@ func (g *Guarded) failed(q catalogue.Question, err error) error {
 
 // Floor returns a function that runs a lookup and returns at a whole multiple of d after
 // its begin. A lookup that is done sooner takes as long as one that finds nothing.
-func Floor(d time.Duration) func(ctx context.Context, lookup func()) {
+func Floor(d time.Duration, now func() time.Time) func(ctx context.Context, lookup func()) {
 	return func(ctx context.Context, lookup func()) {
-		began := time.Now()
+		began := now()
 		lookup()
 		if d <= 0 {
 			return
 		}
-		took := time.Since(began)
+		took := max(0, now().Sub(began))
 		timer := time.NewTimer(max(d, (took+d-1)/d*d) - took)
 		defer timer.Stop()
 		select {

@@ -81,12 +81,12 @@ func TestATK111_ASourceWithoutBoundsFails(t *testing.T) {
 	})
 	t.Run("a slow source", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			began := time.Now()
+			began := now()
 			failsClosed(t, fixed(func(ctx context.Context, _ catalogue.Question) (catalogue.Page, error) {
 				<-ctx.Done()
 				return catalogue.Page{Items: []catalogue.Item{item("late", "Late", nil)}}, nil
 			}), question(t, "user:alice", "{}"))
-			if took := time.Since(began); took != time.Minute {
+			if took := now().Sub(began); took != time.Minute {
 				t.Errorf("it took %s; want the time limit", took)
 			}
 		})
@@ -103,10 +103,10 @@ func TestPagesAreSharedAndKeptPerPrincipal(t *testing.T) {
 			mu.Lock()
 			asked[q.Principal]++
 			mu.Unlock()
-			time.Sleep(time.Second)
+			wait(time.Second)
 			return catalogue.Page{Items: []catalogue.Item{item("of "+q.Principal, "x", nil)}}, nil
 		})
-		g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Fresh: 10 * time.Second, Calls: 4, Now: time.Now})
+		g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Fresh: 10 * time.Second, Calls: 4, Now: now})
 		ask := func(principal, filter string) {
 			p, err := g.Page(t.Context(), question(t, principal, filter))
 			if err != nil || len(p.Items) != 1 || p.Items[0].ID != "of "+principal {
@@ -123,7 +123,7 @@ func TestPagesAreSharedAndKeptPerPrincipal(t *testing.T) {
 			t.Errorf("asked %v; want each principal once", asked)
 		}
 		ask("user:alice", `{"year":2025}`)
-		time.Sleep(11 * time.Second)
+		wait(11 * time.Second)
 		ask("user:alice", "{}")
 		if asked["user:alice"] != 3 {
 			t.Errorf("asked %v; want another query and a page that has ended asked again", asked)
@@ -143,7 +143,7 @@ func TestKeptPagesAreBounded(t *testing.T) {
 		}
 		return p, nil
 	})
-	g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Fresh: time.Hour, Calls: 4, Now: time.Now})
+	g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Fresh: time.Hour, Calls: 4, Now: now})
 	for n := range 40 {
 		if _, err := g.Page(t.Context(), question(t, fmt.Sprintf("user:%d", n), "{}")); err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestACallerThatLeavesEndsNoCallOfOthers(t *testing.T) {
 				return catalogue.Page{}, ctx.Err()
 			}
 		})
-		g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Calls: 1, Now: time.Now})
+		g := sources.Guard(s, sources.Settings{Timeout: time.Minute, Calls: 1, Now: now})
 		leaving, leave := context.WithCancel(t.Context())
 		var both sync.WaitGroup
 		both.Go(func() {
@@ -188,13 +188,13 @@ func TestACallerThatLeavesEndsNoCallOfOthers(t *testing.T) {
 // SEP-5: a lookup is answered at a whole multiple of the floor, however long it takes.
 func TestATK112_TheTimeOfALookupIsAMultipleOfTheFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		settle := sources.Floor(25 * time.Millisecond)
+		settle := sources.Floor(25*time.Millisecond, now)
 		for takes, want := range map[time.Duration]time.Duration{
 			0: 25, time.Microsecond: 25, 3 * time.Millisecond: 25, 24 * time.Millisecond: 25, 25 * time.Millisecond: 25, 26 * time.Millisecond: 50, 99 * time.Millisecond: 100,
 		} {
-			began := time.Now()
-			settle(t.Context(), func() { time.Sleep(takes) })
-			if took := time.Since(began); took != want*time.Millisecond {
+			began := now()
+			settle(t.Context(), func() { wait(takes) })
+			if took := now().Sub(began); took != want*time.Millisecond {
 				t.Errorf("a lookup of %s is answered after %s; want %dms", takes, took, want)
 			}
 		}

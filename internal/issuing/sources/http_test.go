@@ -171,7 +171,9 @@ func TestATK111_IdsOfTwoKindsFail(t *testing.T) {
 		"a cursor":    `{"data":{"reports":[],"next":{"token":"x"}}}`,
 	} {
 		url := standIn(t, func(w http.ResponseWriter, _ *http.Request, _ string) { _, _ = io.WriteString(w, answer) })
-		t.Run(what, func(t *testing.T) { failsClosed(t, reportsSource(t, url, "list_reports"), question(t, "user:alice", "{}")) })
+		t.Run(what, func(t *testing.T) {
+			failsClosed(t, reportsSource(t, url, "list_reports"), question(t, "user:alice", "{}"))
+		})
 	}
 }
 

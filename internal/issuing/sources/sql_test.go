@@ -38,7 +38,7 @@ func library(t *testing.T, more ...string) (*pgx.Conn, sources.SQLSettings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close(context.Background()) })
+	t.Cleanup(func() { _ = db.Close(context.WithoutCancel(t.Context())) })
 	for _, statement := range append([]string{
 		`CREATE TABLE reports (id text PRIMARY KEY, title text, quarter text, year int, final boolean, tags varchar[])`,
 		`CREATE TABLE readers (reader text, id text, PRIMARY KEY (reader, id))`,
@@ -144,7 +144,9 @@ func TestATK110_AStatementOnlyReadsAndEnds(t *testing.T) {
 	} {
 		own := set
 		own.Statement, own.Timeout = statement, 300*time.Millisecond
-		t.Run(what, func(t *testing.T) { failsClosed(t, sqlSource(t, own), question(t, "user:alice", "{}"), "DROP", "user:alice") })
+		t.Run(what, func(t *testing.T) {
+			failsClosed(t, sqlSource(t, own), question(t, "user:alice", "{}"), "DROP", "user:alice")
+		})
 	}
 	var reports, hits int
 	if err := db.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM reports), (SELECT count(*) FROM hits)").Scan(&reports, &hits); err != nil || reports != 301 || hits != 0 {
@@ -175,7 +177,9 @@ func TestATK111_TheURLOfADatabaseIsInNoError(t *testing.T) {
 	} {
 		own := set
 		own.URL = func() (string, error) { return url, nil }
-		t.Run(what, func(t *testing.T) { failsClosed(t, sqlSource(t, own), question(t, "user:alice", "{}"), "secret", "127.0.0.1") })
+		t.Run(what, func(t *testing.T) {
+			failsClosed(t, sqlSource(t, own), question(t, "user:alice", "{}"), "secret", "127.0.0.1")
+		})
 	}
 	set.URL = func() (string, error) { return "postgres://secret:secret-word@:x:y/z", nil }
 	if _, err := sources.NewSQL(t.Context(), set); err == nil || strings.Contains(err.Error(), "secret") {

@@ -19,6 +19,12 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/sources"
 )
 
+// now is the clock, which in synctest is that of the bubble.
+var now = time.Now //nolint:forbidigo // tests of time run in synctest
+
+// wait lets time pass in synctest.
+func wait(d time.Duration) { <-time.After(d) }
+
 // reports is the collection of these tests.
 func reports() catalogue.Collection {
 	return catalogue.Collection{Agent: "documents", Name: "reports", Attributes: map[string]catalogue.Attribute{
@@ -43,7 +49,7 @@ func question(t *testing.T, principal, filter string) catalogue.Question {
 // guarded is a source under the bounds of a server, with its log.
 func guarded(s sources.Source, log io.Writer) *sources.Guarded {
 	return sources.Guard(s, sources.Settings{
-		Timeout: time.Minute, Calls: 4, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Timeout: time.Minute, Calls: 4, Now: now, Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
 }
 
