@@ -191,11 +191,12 @@ func webSources(t *testing.T, url string) map[string]sources.Source {
 // ATK-111: whatever a system over HTTP answers with, a failure gives no resources, and the
 // log has nothing of the answer.
 func TestATK111_ASystemThatMisbehavesFailsClosed(t *testing.T) {
-	big := bytes.Repeat([]byte("secret "), 1<<20)
+	big := bytes.Repeat([]byte(" \n"), 4<<20)
 	for what, answer := range map[string]func(w http.ResponseWriter, r *http.Request, body string){
 		"100 MB": func(w http.ResponseWriter, _ *http.Request, _ string) {
-			_, _ = io.WriteString(w, `{"objects":["`)
-			for range 15 {
+			// The part that is within the limit is a good answer.
+			_, _ = io.WriteString(w, `{"objects":["report:secret"],"results":[{"type":"report","id":"secret"}],"data":{"reports":[{"id":"secret"}]},"result":{"resourceObjectId":"secret"}}`)
+			for range 13 {
 				if _, err := w.Write(big); err != nil {
 					return
 				}
