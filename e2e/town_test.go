@@ -321,6 +321,7 @@ type options struct {
 	scheme    string                        // http where empty
 	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config                   // how the harness itself speaks to the server
+	live      string                        // live collections of the documents agent: lines under its items
 	database  string                        // URL of an empty PostgreSQL database to run on; "" for SQLite
 	gateway   string                        // program of its remote gateways; the built one where empty
 }
@@ -389,7 +390,7 @@ func start(t *testing.T, o options) *town {
 	}
 	o.agent = w.grpcLines("documents") + o.agent
 	o.extra = w.storeLines(o) + o.extra
-	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.reads, o.offer, o.search, o.mail, o.extra))
+	w.write("powerbox.yaml", fmt.Sprintf(configuration, port, w.url, o.issuer, o.callers, aliceToken, bobToken, o.dev, documents, o.mode, o.agent, w.mail.url, o.mode, w.grpcLines("mail"), o.reads, o.offer, o.search, o.mail, o.live, o.extra))
 	w.migrate()
 	w.boot()
 	t.Cleanup(h2.CloseIdleConnections)
@@ -436,7 +437,7 @@ resources:
       - {collection: reports, id: /vault/q1-sales.pdf, name: Q1 Sales Report, attributes: {quarter: 2025-Q1, owner: bob}}
       - {collection: reports, id: /vault/q2-financial.pdf, name: Q2 Financial Summary, attributes: {quarter: 2025-Q2, owner: alice}}
       - {collection: payroll, id: /vault/salaries.pdf, name: Salary table, attributes: {quarter: 2025-Q1, owner: hr}}
-policies: [policies.cedar]
+%spolicies: [policies.cedar]
 %s
 `
 

@@ -17,18 +17,21 @@ import (
 
 // Capability is what a holder has of one agent, for one task.
 type Capability struct {
-	ID           string   // on record, or of the last token of a chain that was derived offline
-	Agent        string   // public URL of the agent that issued it
-	Grant        string   // id of the grant
-	Chain        []string // compact tokens, root first; nil where it is by reference only
-	Handles      []Handle // resources; nil where it came from another holder, who knows them
-	Operations   []string // as the wire has them
-	Expires      time.Time
-	RevocationID string // "" for one that was derived offline
-	Principal    string // the user behind, as the agent calls them
-	Task         string
-	Tenant       string // of the agent, in which that task is; "" for none
-	Legacy       bool   // wraps a service without capability support: reduced security
+	ID      string   // on record, or of the last token of a chain that was derived offline
+	Agent   string   // public URL of the agent that issued it
+	Grant   string   // id of the grant
+	Chain   []string // compact tokens, root first; nil where it is by reference only
+	Handles []Handle // resources; nil where it came from another holder, who knows them
+	// NextResources is the cursor of the resources that the request selects after Handles:
+	// the value of after in the resourceQuery of a next request. "" if there are none.
+	NextResources string
+	Operations    []string // as the wire has them
+	Expires       time.Time
+	RevocationID  string // "" for one that was derived offline
+	Principal     string // the user behind, as the agent calls them
+	Task          string
+	Tenant        string // of the agent, in which that task is; "" for none
+	Legacy        bool   // wraps a service without capability support: reduced security
 	// ScopeToken and Links are JSON texts, where it was issued as a scope token
 	// (EXT-5): Chain is nil then, and Operations of what a link passes on are
 	// scopes.
@@ -48,7 +51,7 @@ type RequestParams struct {
 	Operations []string
 	// Purpose is the task in the agent's own words. Required.
 	Purpose string
-	// Query selects resources: {collection, filter}; null for none.
+	// Query selects resources: {collection, filter, limit, after}; null for none.
 	Query   powerbox.Value
 	Expires time.Time // zero for as long as the issuer allows
 	Task    string    // A2A task or context that it is for; "" for the purpose alone
@@ -164,6 +167,7 @@ type wireCapability struct {
 		Handle      string `json:"handle"`
 		DisplayName string `json:"displayName"`
 	} `json:"resourceHandles"`
+	NextResources string `json:"nextResources"`
 }
 
 func (c *Client) capabilities(ctx context.Context, agent Agent, method string, params powerbox.Value) ([]Capability, error) {
@@ -207,6 +211,7 @@ func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	out := Capability{
 		ID: w.ID, Agent: agent.Issuer, Grant: w.Grant, Operations: w.Operations, Expires: w.Expires,
 		RevocationID: w.RevocationID, Principal: w.Principal, Task: w.Task, Tenant: w.Tenant, Legacy: w.Legacy,
+		NextResources: w.NextResources,
 	}
 	for _, h := range w.ResourceHandles {
 		out.Handles = append(out.Handles, Handle{h.Handle, h.DisplayName})

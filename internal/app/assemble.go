@@ -78,7 +78,8 @@ type Instance struct {
 	cards     registry.CardReader // that the pages read
 	// invitation is the message to the first administrator, "" where there is one.
 	invitation string
-	unused     bool // nothing had been recorded when it was opened
+	unused     bool         // nothing had been recorded when it was opened
+	live       *liveSources // of collections that other systems have
 
 	desk     *approval.Desk     // nil where nothing is left to people
 	told     *approval.Webhooks // nil without webhooks
@@ -124,6 +125,7 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	}
 	i := New(a.Config, a.Now)
 	i.queue = proxy.QueueOf(a.Config.Limits, a.Now)
+	i.live = &liveSources{log: a.Log}
 	var err error
 	if i.Ring, err = proxy.OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err

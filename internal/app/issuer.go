@@ -66,14 +66,20 @@ func (i *Instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, 
 		})
 	}
 	var err error
-	agent.Resources, err = i.Resources(c.ID)
+	if agent.Resources, err = i.Resources(c.ID); err != nil {
+		return nil, err
+	}
+	if err := checkIDs(agent.Resources, i.Config.Resources[c.ID].Live); err != nil {
+		return nil, fmt.Errorf("resources.%s: %w", c.ID, err)
+	}
+	agent.Live, err = i.liveCollections(c.ID)
 	return agent, err
 }
 
 // Resources are the resources of the catalogue of an agent.
 func (i *Instance) Resources(agent string) ([]catalogue.Item, error) {
 	r, ok := i.Config.Resources[agent]
-	if !ok {
+	if !ok || r.File == "" && r.Items == nil {
 		return nil, nil
 	}
 	if r.File != "" {
@@ -153,6 +159,11 @@ func (i *Instance) policiesOf(files map[string][]byte, agents []*issuer.Agent) (
 	var err error
 	if v.Collections, err = catalogue.Collections(items); err != nil {
 		return nil, fmt.Errorf("resources: %w", err)
+	}
+	for _, a := range agents {
+		for _, live := range i.Config.Resources[a.ID].Live {
+			v.Collections = append(v.Collections, declaredCollection(a.ID, live))
+		}
 	}
 	for _, u := range i.Config.Identity.Dev {
 		for name, value := range u.Attributes {

@@ -85,7 +85,7 @@ type prepared struct {
 // prepare makes everything that another configuration needs, and changes nothing.
 func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, error) {
 	made := New(next, r.now)
-	made.Ring, made.Store = r.i.Ring, r.i.Store
+	made.Ring, made.Store, made.live = r.i.Ring, r.i.Store, r.i.live
 	agents, issuing, err := made.agents(r.now, before.issuing)
 	if err != nil {
 		return prepared{}, err
@@ -122,6 +122,7 @@ func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, erro
 		putAgents()
 		r.i.Force.Now.Store(after)
 		putFronts()
+		r.i.keepLive(next)
 		r.i.Rereads.Replace(made.Rereads.All(), next.Agents, same)
 		rename()
 	}}, nil

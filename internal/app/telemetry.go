@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/app/serve"
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
 )
 
@@ -50,6 +51,7 @@ func (i *Instance) Close() error {
 	if i.gate != nil {
 		i.gate.Behind.End()
 	}
+	i.keepLive(&config.Config{})
 	if i.Store != nil {
 		err = errors.Join(err, i.Store.Close())
 	}

@@ -149,6 +149,8 @@ type capabilityJSON struct {
 	// A scope token and its links as they are presented.
 	ScopeToken json.RawMessage   `json:"scopeToken,omitempty"`
 	Links      []json.RawMessage `json:"links,omitempty"`
+	// NextResources is the cursor of more resources.
+	NextResources string `json:"nextResources,omitempty"`
 }
 
 type handleJSON struct {
@@ -171,7 +173,7 @@ func fileOf(held []holder.Capability) capabilityFile {
 		}
 		f.Capabilities[i] = capabilityJSON{
 			c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC(),
-			c.RevocationID, c.Principal, c.Task, c.Tenant, c.Legacy, c.Chain, json.RawMessage(c.ScopeToken), nil,
+			c.RevocationID, c.Principal, c.Task, c.Tenant, c.Legacy, c.Chain, json.RawMessage(c.ScopeToken), nil, c.NextResources,
 		}
 		for _, l := range c.Links {
 			f.Capabilities[i].Links = append(f.Capabilities[i].Links, json.RawMessage(l))
@@ -212,6 +214,7 @@ func ParseCapabilities(data []byte) ([]holder.Capability, error) {
 		held[i] = holder.Capability{
 			ID: c.ID, Agent: c.Agent, Grant: c.Grant, Chain: c.Chain, Operations: c.Operations, Expires: c.Expires,
 			RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Tenant: c.Tenant, Legacy: c.Legacy, ScopeToken: compact(c.ScopeToken),
+			NextResources: c.NextResources,
 		}
 		for _, l := range c.Links {
 			held[i].Links = append(held[i].Links, compact(l))
@@ -263,6 +266,9 @@ func (p *Program) printCapability(c capabilityJSON) {
 	fmt.Fprintf(p.Stdout, "  may        %s\n", strings.Join(c.Operations, ", "))
 	for _, h := range c.Handles {
 		fmt.Fprintf(p.Stdout, "  resource   %q as %s\n", h.DisplayName, h.Handle)
+	}
+	if c.NextResources != "" {
+		fmt.Fprintf(p.Stdout, "  more       --after %s\n", c.NextResources)
 	}
 	fmt.Fprintf(p.Stdout, "  until      %s\n", c.Expires.Format(time.RFC3339))
 	if c.RevocationID != "" {

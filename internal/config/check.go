@@ -491,13 +491,3 @@ func (k checker) checkScopes() {
 		}
 	}
 }
-
-func (k checker) checkResources() {
-	for _, agent := range slices.Sorted(maps.Keys(k.Resources)) {
-		at, r := "resources."+agent, k.Resources[agent]
-		k.known(at, "agent", agent, k.agents)
-		if (r.File == "") == (r.Items == nil) {
-			k.place(at, "want exactly one of file and items")
-		}
-	}
-}

@@ -245,12 +245,6 @@ type Skill struct {
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 
-// Resources is the catalogue of one agent: exactly one of the two.
-type Resources struct {
-	File  Path             `key:"file" doc:"Catalogue file, YAML or JSON."`
-	Items []powerbox.Value `key:"items" doc:"The items: collection, id, name, attributes."`
-}
-
 // Evidence configures the records.
 type Evidence struct {
 	Origin     string `key:"origin" format:"log" doc:"Name of the log in its checkpoints. Default: host and path of issuer.url."`

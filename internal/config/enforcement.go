@@ -37,7 +37,7 @@ func Enforced(c *Config, id string, card agentcard.Card) (*Enforcement, error) {
 	for _, s := range c.Skills[id] {
 		mapped[s.Skill] = s
 	}
-	resources := c.Resources[id].File != "" || len(c.Resources[id].Items) > 0
+	resources := c.Resources[id].File != "" || len(c.Resources[id].Items)+len(c.Resources[id].Live) > 0
 	e := &Enforcement{Agent: id, Skills: []enforcedSkill{}, FreeText: freeText(*agent)}
 	for _, s := range card.Skills() {
 		level := enforcedSkill{s.ID, "L0", "maps to no operation, so it cannot be granted on its own"}

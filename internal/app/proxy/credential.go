@@ -15,8 +15,9 @@ import (
 // credentialTime bounds one request to a token endpoint or to Vault.
 const credentialTime = 10 * time.Second
 
-// Clients of credentials follow no redirect, which would have a secret sent elsewhere.
-func credentialClient() *http.Client {
+// CredentialClient returns a client for secrets. It follows no redirect, which would have a
+// secret sent elsewhere.
+func CredentialClient() *http.Client {
 	return &http.Client{
 		Transport: outbound.New(outbound.Configured()).Transport(), Timeout: credentialTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -37,7 +38,7 @@ func SourceOf(c config.AgentCredential, now func() time.Time) (credential.Source
 	case c.Vault.Address != "":
 		v := c.Vault
 		return &credential.Kept{Now: now, Get: credential.Vault{
-			Address: v.Address, Mount: v.Mount, Path: v.Path, Field: v.Field, Namespace: v.Namespace, TokenFile: string(v.TokenFile), Client: credentialClient(),
+			Address: v.Address, Mount: v.Mount, Path: v.Path, Field: v.Field, Namespace: v.Namespace, TokenFile: string(v.TokenFile), Client: CredentialClient(),
 		}.Get}, nil
 	case c.OAuth.Grant == "refresh_token":
 		return nil, errors.New("oauth.grant: refresh_token needs the store of the server: run the gateway of this agent within powerbox serve")
@@ -47,7 +48,7 @@ func SourceOf(c config.AgentCredential, now func() time.Time) (credential.Source
 
 // ClientOf is the client of the OAuth server of an agent behind.
 func ClientOf(o config.CredentialOAuth) credential.Client {
-	c := credential.Client{ID: o.ClientID, TokenURL: o.TokenURL, AuthorizeURL: o.AuthorizationURL, Scopes: o.Scopes, Resource: o.Resource, HTTP: credentialClient()}
+	c := credential.Client{ID: o.ClientID, TokenURL: o.TokenURL, AuthorizeURL: o.AuthorizationURL, Scopes: o.Scopes, Resource: o.Resource, HTTP: CredentialClient()}
 	if o.ClientSecretFile != "" {
 		c.Secret = credential.File(o.ClientSecretFile)
 	}

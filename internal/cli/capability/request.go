@@ -23,6 +23,8 @@ type requestFlags struct {
 	params     holder.RequestParams
 	collection string
 	filters    []string
+	limit      int
+	after      string
 	expires    string
 	out        string
 	via        string
@@ -56,6 +58,8 @@ func newRequest(p *cli.Program) *cobra.Command {
 	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; default: all of them")
 	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")
+	f.IntVar(&r.limit, "limit", 0, "most resources to ask for at once, of a live collection; the server may give fewer")
+	f.StringVar(&r.after, "after", "", "cursor of further resources, which the request before printed as more")
 	f.StringVar(&r.expires, "expires", "", "lifetime, such as 30m, rounded up to whole seconds, or an end time; the agent may allow less, and a warning says so")
 	f.StringVar(&r.params.Task, "task", "", "A2A task or context that it is for")
 	f.StringVar(&r.params.Tenant, "tenant", "", "tenant of the agent, in which that task is")
@@ -94,7 +98,7 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	if client.Session == nil {
 		return cli.Usage(fmt.Errorf("a request is made for a user; give the access token by --session-file or %s", cli.SessionEnv))
 	}
-	if r.params.Query, err = query(r.collection, r.filters); err != nil {
+	if r.params.Query, err = r.query(); err != nil {
 		return err
 	}
 	if r.params.Expires, err = cli.Expiry(r.expires, p.Now()); err != nil {
@@ -177,24 +181,45 @@ func tokensOfGrants(ctx context.Context, p *cli.Program, client *agentauth.Clien
 }
 
 // query is the resource query of the flags; null where they ask for none.
-func query(collection string, filters []string) (powerbox.Value, error) {
+func (r *requestFlags) query() (powerbox.Value, error) {
+	all, err := query(r.collection, r.filters)
+	if err != nil {
+		return powerbox.Value{}, err
+	}
+	switch {
+	case len(all) == 0 && (r.limit != 0 || r.after != ""):
+		return powerbox.Value{}, cli.Usage(errors.New("--limit and --after are for a collection; add --collection"))
+	case len(all) == 0:
+		return powerbox.Value{}, nil
+	}
+	if r.limit != 0 {
+		all = append(all, powerbox.Member{Name: "limit", Value: powerbox.Number(powerbox.Int(int64(r.limit)))})
+	}
+	if r.after != "" {
+		all = append(all, powerbox.Member{Name: "after", Value: powerbox.String(r.after)})
+	}
+	return powerbox.Object(all...), nil
+}
+
+// query is the collection and filter of a resource query; nil without a collection.
+func query(collection string, filters []string) ([]powerbox.Member, error) {
 	if collection == "" {
 		if len(filters) > 0 {
-			return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter %q selects in a collection; add --collection", filters[0]))
+			return nil, cli.Usage(fmt.Errorf("--filter %q selects in a collection; add --collection", filters[0]))
 		}
-		return powerbox.Value{}, nil
+		return nil, nil
 	}
 	var members []powerbox.Member
 	for _, f := range filters {
 		name, text, ok := strings.Cut(f, "=")
 		if !ok || name == "" || name == ":" {
-			return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter is %q; want attribute=text or attribute:=JSON", f))
+			return nil, cli.Usage(fmt.Errorf("--filter is %q; want attribute=text or attribute:=JSON", f))
 		}
 		value := powerbox.String(text)
 		if plain, isJSON := strings.CutSuffix(name, ":"); isJSON {
 			var err error
 			if value, err = powerbox.ParseValue([]byte(text)); err != nil {
-				return powerbox.Value{}, cli.Usage(fmt.Errorf("--filter %s: %w", plain, err))
+				return nil, cli.Usage(fmt.Errorf("--filter %s: %w", plain, err))
 			}
 			name = plain
 		}
@@ -204,5 +229,5 @@ func query(collection string, filters []string) (powerbox.Value, error) {
 	if len(members) > 0 {
 		all = append(all, powerbox.Member{Name: "filter", Value: powerbox.Object(members...)})
 	}
-	return powerbox.Object(all...), nil
+	return all, nil
 }

@@ -74,7 +74,7 @@ func (s *Sealer) Seal(agent, rootID, resourceID string) string {
 		return handlePrefix
 	}
 	nonce := s.syntheticNonce(agent, rootID, resourceID)
-	sealed := s.aead.Seal(nonce, nonce, pad(resourceID), frame(agent, rootID))
+	sealed := s.aead.Seal(nonce, nonce, pad(resourceID, padBlock), frame(agent, rootID))
 	return handlePrefix + base64.RawURLEncoding.EncodeToString(sealed)
 }
 
@@ -122,8 +122,8 @@ func decodeHandle(handle string) (sealed []byte, ok bool) {
 
 // pad puts the id's length before it and zeros behind it, up to a whole number
 // of blocks.
-func pad(id string) []byte {
-	n := (2 + len(id) + padBlock - 1) / padBlock * padBlock
+func pad(id string, block int) []byte {
+	n := (2 + len(id) + block - 1) / block * block
 	padded := make([]byte, n)
 	binary.BigEndian.PutUint16(padded, uint16(len(id)))
 	copy(padded[2:], id)

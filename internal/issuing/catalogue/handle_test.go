@@ -115,7 +115,7 @@ func TestATK19_EveryOtherStringIsOneAnswer(t *testing.T) {
 func TestSEP19_NonceMustBeDerived(t *testing.T) {
 	s := sealer(t, 1)
 	nonce := make([]byte, nonceBytes)
-	sealed := s.aead.Seal(nonce, nonce, pad("q1-sales"), frame("documents", "cap_root"))
+	sealed := s.aead.Seal(nonce, nonce, pad("q1-sales", padBlock), frame("documents", "cap_root"))
 	if id, ok := s.Open("documents", "cap_root", "rh_"+base64.RawURLEncoding.EncodeToString(sealed)); ok {
 		t.Errorf("opened as %q", id)
 	}

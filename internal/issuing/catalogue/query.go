@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,8 @@ const (
 type Query struct {
 	collection string
 	conditions []condition // in order of attribute
+	limit      int         // resources at once; 0 for as many as the server gives
+	after      string      // cursor of the page before, "" for the first page
 }
 
 // condition is what one attribute must be. Every part that is there must hold.
@@ -41,7 +44,8 @@ const operators = "in, min, max"
 // ParseQuery reads a resourceQuery, version 1:
 //
 //	{"collection": "reports",
-//	 "filter": {"quarter": "2025-Q1", "year": {"min": 2024, "max": 2025}, "owner": {"in": ["a", "b"]}}}
+//	 "filter": {"quarter": "2025-Q1", "year": {"min": 2024, "max": 2025}, "owner": {"in": ["a", "b"]}},
+//	 "limit": 50, "after": "rc_..."}
 //
 // It looks at the grammar alone; whether collection and attributes exist is
 // for [Query.Select] to say. Its errors tell the caller the error and the known
@@ -60,6 +64,9 @@ func ParseQuery(v powerbox.Value) (Query, error) {
 		return Query{}, fmt.Errorf("resourceQuery: collection is missing or no name; want a string of 1 to %d bytes", MaxNameBytes)
 	}
 	q.collection = collection
+	if q.limit, q.after, err = parsePage(m); err != nil {
+		return Query{}, err
+	}
 	filter, ok := m["filter"]
 	if !ok {
 		return q, nil
@@ -81,6 +88,25 @@ func ParseQuery(v powerbox.Value) (Query, error) {
 	return q, nil
 }
 
+// parsePage reads which page of the selected resources is wanted.
+func parsePage(m map[string]powerbox.Value) (limit int, after string, err error) {
+	if v, ok := m["limit"]; ok {
+		d, _ := v.Decimal()
+		n, whole := d.Int64()
+		if v.Kind() != powerbox.KindNumber || !whole || n < 1 || n > MaxPage {
+			return 0, "", fmt.Errorf("resourceQuery: limit is no whole number from 1 to %d", MaxPage)
+		}
+		limit = int(n)
+	}
+	if v, ok := m["after"]; ok {
+		after, ok = v.Text()
+		if !ok || after == "" || len(after) > maxCursorText {
+			return 0, "", errors.New("resourceQuery: after is no cursor; want nextResources of the page before")
+		}
+	}
+	return limit, after, nil
+}
+
 func queryMembers(v powerbox.Value) (map[string]powerbox.Value, error) {
 	members, ok := v.Members()
 	if !ok {
@@ -89,10 +115,10 @@ func queryMembers(v powerbox.Value) (map[string]powerbox.Value, error) {
 	m := make(map[string]powerbox.Value, len(members))
 	for _, member := range members {
 		switch member.Name {
-		case "collection", "filter", "version":
+		case "collection", "filter", "version", "limit", "after":
 			m[member.Name] = member.Value
 		default:
-			return nil, fmt.Errorf("resourceQuery: member %s is unknown; known are collection, filter, version", quote(member.Name))
+			return nil, fmt.Errorf("resourceQuery: member %s is unknown; known are collection, filter, limit, after, version", quote(member.Name))
 		}
 	}
 	return m, nil
@@ -296,10 +322,17 @@ func (q Query) String() string {
 	for i, c := range q.conditions {
 		filter[i] = powerbox.Member{Name: c.attribute, Value: c.value()}
 	}
-	return powerbox.Object(
-		powerbox.Member{Name: "collection", Value: powerbox.String(q.collection)},
-		powerbox.Member{Name: "filter", Value: powerbox.Object(filter...)},
-	).String()
+	members := []powerbox.Member{
+		{Name: "collection", Value: powerbox.String(q.collection)},
+		{Name: "filter", Value: powerbox.Object(filter...)},
+	}
+	if q.limit > 0 {
+		members = append(members, powerbox.Member{Name: "limit", Value: powerbox.Number(powerbox.Int(int64(q.limit)))})
+	}
+	if q.after != "" {
+		members = append(members, powerbox.Member{Name: "after", Value: powerbox.String(q.after)})
+	}
+	return powerbox.Object(members...).String()
 }
 
 func (c condition) value() powerbox.Value {

@@ -59,6 +59,9 @@ type Capability struct {
 	// are the holders that it came through, root's first.
 	Rooted  time.Time
 	Through []string
+	// NextResources is the cursor of the resources after those of Handles, for the answer to
+	// the request alone.
+	NextResources string `json:"-"`
 
 	// Wants is who must approve it before it is issued, "" for none. It is not stored.
 	Wants string `json:"-"`
@@ -113,6 +116,10 @@ type Handle struct {
 	Handle   string
 	Name     string
 	Resource string
+	// Collection and Attributes are those at issue of a resource of a live collection, for
+	// policy to be asked again.
+	Collection string                     `json:",omitempty"`
+	Attributes map[string]json.RawMessage `json:",omitempty"`
 }
 
 // Lineage returns the ids from the root to c, any of which a revocation can

@@ -36,7 +36,7 @@ func (i *Issuer) Consent(ctx context.Context, agentID string, caller identity.Ca
 	if err != nil || known && len(asked.Issued) == 0 {
 		return asked, key, err
 	}
-	wanted, refusal := i.prepare(agentID, caller, req)
+	wanted, refusal := i.prepare(ctx, agentID, caller, req)
 	if refusal == nil {
 		_, refusal, err = i.askAnew(ctx, record, caller, req, wanted, key)
 	}

@@ -113,7 +113,7 @@ func (i *Issuer) gift(agent *Agent, grant Grant, name string, caller identity.Ca
 		return c, refuse(CodeNothingGranted, "%v", err)
 	}
 	for _, item := range p.selected {
-		c.Handles = append(c.Handles, Handle{i.config.Sealer.Seal(agent.ID, c.Root, item.ID), item.Name, item.ID})
+		c.Handles = append(c.Handles, i.handle(agent, c.Root, item))
 	}
 	c.Given, c.Attenuable, c.Created = Given{g.By, g.Record}, false, now
 	if c.Budgets.Uses == 0 || g.Uses < c.Budgets.Uses {
@@ -202,8 +202,8 @@ func (i *Issuer) permitsNow(agent *Agent, c Capability, caller identity.Caller) 
 	}
 	return !slices.ContainsFunc(c.Operations(), func(op string) bool {
 		return !permits(op, nil) && !slices.ContainsFunc(c.Handles, func(h Handle) bool {
-			n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
-			return n >= 0 && permits(op, &agent.Resources[n])
+			item := agent.resource(h)
+			return item != nil && permits(op, item)
 		})
 	})
 }

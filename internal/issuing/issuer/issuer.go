@@ -70,6 +70,7 @@ type Agent struct {
 	Grants    []Grant
 	Skills    []Skill
 	Resources []catalogue.Item
+	Live      []Live              // collections of other systems
 	Signer    func() token.Signer // the key that signs now; it can be another one at the next call (EXT-34)
 	// Accepts are the keys that verify issued capabilities now; nil for the one
 	// that signs.
@@ -296,32 +297,34 @@ type Code string
 
 // The codes of [Refusal].
 const (
-	CodeUnauthenticated   Code = "unauthenticated"
-	CodeHolderUnknown     Code = "holder_unknown"
-	CodeAgentUnknown      Code = "agent_unknown"
-	CodeGrantUnknown      Code = "grant_unknown"
-	CodePurposeMissing    Code = "purpose_missing"
-	CodeRequiresMissing   Code = "grant_requires"
-	CodeLegacyNotAllowed  Code = "legacy_not_allowed"
-	CodeQueryInvalid      Code = "resource_query_invalid"
-	CodeExpiryInvalid     Code = "expires_invalid"
-	CodeNothingGranted    Code = "nothing_granted"
-	CodeApprovalRequired  Code = "approval_required"
-	CodeApprovalDenied    Code = "approval_denied"
-	CodeApprovalExpired   Code = "approval_expired"
-	CodeApprovalTooMany   Code = "approval_too_many"
-	CodeApprovalNobody    Code = "approval_nobody"
-	CodeNotExpressible    Code = "not_expressible"
-	CodeCapabilityUnknown Code = "capability_unknown"
-	CodeCapabilityRevoked Code = "capability_revoked"
-	CodeCapabilityExpired Code = "capability_expired"
-	CodeNotPrincipal      Code = "principal_mismatch"
-	CodeNotAttenuable     Code = "not_attenuable"
-	CodeWider             Code = "attenuation_wider"
-	CodeDelegationDepth   Code = "delegation_depth"
-	CodeTaskUnknown       Code = "task_unknown"
-	CodeFrozen            Code = "frozen"
-	CodeCardWidened       Code = "card_widened"
+	CodeUnauthenticated  Code = "unauthenticated"
+	CodeHolderUnknown    Code = "holder_unknown"
+	CodeAgentUnknown     Code = "agent_unknown"
+	CodeGrantUnknown     Code = "grant_unknown"
+	CodePurposeMissing   Code = "purpose_missing"
+	CodeRequiresMissing  Code = "grant_requires"
+	CodeLegacyNotAllowed Code = "legacy_not_allowed"
+	CodeQueryInvalid     Code = "resource_query_invalid"
+	// CodeResourcesUnavailable is for a live collection whose source does not answer.
+	CodeResourcesUnavailable Code = "resources_unavailable"
+	CodeExpiryInvalid        Code = "expires_invalid"
+	CodeNothingGranted       Code = "nothing_granted"
+	CodeApprovalRequired     Code = "approval_required"
+	CodeApprovalDenied       Code = "approval_denied"
+	CodeApprovalExpired      Code = "approval_expired"
+	CodeApprovalTooMany      Code = "approval_too_many"
+	CodeApprovalNobody       Code = "approval_nobody"
+	CodeNotExpressible       Code = "not_expressible"
+	CodeCapabilityUnknown    Code = "capability_unknown"
+	CodeCapabilityRevoked    Code = "capability_revoked"
+	CodeCapabilityExpired    Code = "capability_expired"
+	CodeNotPrincipal         Code = "principal_mismatch"
+	CodeNotAttenuable        Code = "not_attenuable"
+	CodeWider                Code = "attenuation_wider"
+	CodeDelegationDepth      Code = "delegation_depth"
+	CodeTaskUnknown          Code = "task_unknown"
+	CodeFrozen               Code = "frozen"
+	CodeCardWidened          Code = "card_widened"
 )
 
 // Refusal is a denial of the issuer. It is [powerbox.ErrDenied].

@@ -63,7 +63,8 @@ func (i *Issuer) replacement(agent *Agent, old Capability, keep []string) (Capab
 	c.Root, c.Created, c.Token, c.Handles = c.ID, now, "", nil
 	renamed := map[string]string{} // handles are sealed for one root
 	for _, h := range old.Handles {
-		next := Handle{i.config.Sealer.Seal(agent.ID, c.Root, h.Resource), h.Name, h.Resource}
+		next := h
+		next.Handle = i.config.Sealer.Seal(agent.ID, c.Root, h.Resource)
 		c.Handles, renamed[h.Handle] = append(c.Handles, next), next.Handle
 	}
 	var clauses []powerbox.Clause

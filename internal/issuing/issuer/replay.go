@@ -162,11 +162,11 @@ func wouldPermitOne(policies Policy, agent *Agent, c Capability, subject identit
 		if named && h.Handle != given {
 			continue
 		}
-		n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
+		item := agent.resource(h)
 		switch {
-		case n < 0:
+		case item == nil:
 			missing++
-		case permits(&agent.Resources[n]):
+		case permits(item):
 			allowed++
 		default:
 			refused++
@@ -247,11 +247,11 @@ func (i *Issuer) replayIssue(policies Policy, c Capability) Replayed {
 		}
 		bare := ask(nil)
 		for _, h := range c.Handles {
-			n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
-			if n < 0 {
+			item := agent.resource(h)
+			if item == nil {
 				return Replayed{Fate: FateUnknown, Why: WhyAgent, Operation: Qualify(c.Agent, c.Grant, op)}
 			}
-			if ask(&agent.Resources[n]) {
+			if ask(item) {
 				kept++
 			}
 		}

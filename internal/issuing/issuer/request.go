@@ -61,7 +61,7 @@ func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Ca
 // requested issues the request, or has a person asked if policy wants
 // that.
 func (i *Issuer) requested(ctx context.Context, record evidence.Record, agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal, error) {
-	issued, refusal := i.prepare(agentID, caller, req)
+	issued, refusal := i.prepare(ctx, agentID, caller, req)
 	if refusal != nil {
 		return nil, refusal, nil
 	}
@@ -73,7 +73,7 @@ func (i *Issuer) requested(ctx context.Context, record evidence.Record, agentID 
 }
 
 // prepare makes the capabilities without storing them.
-func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal) {
+func (i *Issuer) prepare(ctx context.Context, agentID string, caller identity.Caller, req Request) ([]Capability, *Refusal) {
 	agent, ok := i.all()[agentID]
 	if !ok {
 		return nil, refuse(CodeAgentUnknown, "no agent %q is protected here", agentID)
@@ -94,7 +94,7 @@ func (i *Issuer) prepare(agentID string, caller identity.Caller, req Request) ([
 			continue
 		}
 		grant, _ := agent.Grant(id)
-		c, err := i.grant(agent, grant, caller, req)
+		c, err := i.grant(ctx, agent, grant, caller, req)
 		if err != nil && err.Code == CodeNothingGranted && req.consents() {
 			nothing = err // a client asks for all that there is
 			continue
@@ -151,14 +151,13 @@ func grantIDs(agent *Agent) []string {
 }
 
 // grant makes the capability of one grant.
-func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, *Refusal) {
+func (i *Issuer) grant(ctx context.Context, agent *Agent, grant Grant, caller identity.Caller, req Request) (Capability, *Refusal) {
 	offered := agent.operationsOf(grant)
 	p := i.rule(agent, grant, caller, offered)
-	selected, refusal := selectResources(p, req)
-	if refusal != nil {
+	if refusal := i.selectResources(ctx, agent, grant, caller, asked(grant.ID, offered, req), req, &p); refusal != nil {
 		return Capability{}, refusal
 	}
-	p.selected = req.approved.within(grant.ID, selected)
+	p.selected = req.approved.within(grant.ID, p.selected)
 	lifetime, approval := p.terms(asked(grant.ID, offered, req), i.config.MaximumLifetime)
 	if req.Client != nil {
 		approval = cmp.Or(approval, consentOf)
@@ -176,8 +175,9 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 		return Capability{}, refuse(CodeNothingGranted, "%v", err)
 	}
 	for _, item := range p.selected {
-		c.Handles = append(c.Handles, Handle{i.config.Sealer.Seal(agent.ID, c.Root, item.ID), item.Name, item.ID})
+		c.Handles = append(c.Handles, i.handle(agent, c.Root, item))
 	}
+	c.NextResources = p.next
 	now := i.config.Now().UTC().Truncate(time.Second)
 	until := i.until(now, grant, lifetime, caller, req)
 	if !until.After(now) {
@@ -199,15 +199,23 @@ func (i *Issuer) grant(agent *Agent, grant Grant, caller identity.Caller, req Re
 	return i.mint(agent, caller, c)
 }
 
-func selectResources(p permitted, req Request) ([]catalogue.Item, *Refusal) {
+// selectResources sets which resources the request selects, of a live collection or of
+// the catalogue.
+func (i *Issuer) selectResources(ctx context.Context, agent *Agent, grant Grant, caller identity.Caller, wanted []string, req Request, p *permitted) *Refusal {
 	if req.Query == nil {
-		return nil, nil
+		return nil
 	}
-	items, err := req.Query.Select(p.visible)
-	if err != nil {
-		return nil, refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "resourceQuery: %v", err)
+	if live := agent.live(req.Query.Collection()); live != nil {
+		return i.selectLive(ctx, agent, grant, caller, live, wanted, req, p)
 	}
-	return items, nil
+	if req.Query.Limit() != 0 || req.Query.After() != "" {
+		return refuse(CodeQueryInvalid, "resourceQuery: limit and after are for live collections; leave them out")
+	}
+	var err error
+	if p.selected, err = req.Query.Select(p.visible); err != nil {
+		return refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "resourceQuery: %v", err)
+	}
+	return nil
 }
 
 // asked returns the offered operations that a request wants of a grant.

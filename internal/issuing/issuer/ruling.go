@@ -19,7 +19,8 @@ type permitted struct {
 	rulings  map[string]map[string]Ruling // by operation and resource id: those that allow
 	bare     map[string]Ruling            // by operation, on the agent itself
 	visible  []catalogue.Item             // resources that any operation may touch, in order of their ids
-	selected []catalogue.Item             // those of visible that the request selects
+	selected []catalogue.Item             // resources that the request selects, all of them allowed
+	next     string                       // cursor of the resources after them, "" for none
 }
 
 // rule asks the policy about every operation of a grant, on the agent itself

@@ -80,8 +80,10 @@ func (i *Issuer) stillPermits(agent *Agent, c Capability, subject identity.Calle
 		return true
 	}
 	for _, h := range c.Handles {
-		n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
-		if (given == "" || given == h.Handle) && n >= 0 && permits(&agent.Resources[n]) {
+		if given != "" && given != h.Handle {
+			continue
+		}
+		if item := agent.resource(h); item != nil && permits(item) {
 			return true
 		}
 	}
@@ -100,9 +102,9 @@ func (i *Issuer) Permitted(c Capability) []Handle {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(c.Handles), func(h Handle) bool {
-		n := slices.IndexFunc(agent.Resources, func(item catalogue.Item) bool { return item.ID == h.Resource })
-		return n < 0 || !slices.ContainsFunc(c.Operations(), func(op string) bool {
-			r := i.config.Policy.Permits(subject, c.Agent, c.Grant, op, &agent.Resources[n])
+		item := agent.resource(h)
+		return item == nil || !slices.ContainsFunc(c.Operations(), func(op string) bool {
+			r := i.config.Policy.Permits(subject, c.Agent, c.Grant, op, item)
 			return r.Allow && (r.Approval == "" || c.Approval != "")
 		})
 	})

@@ -163,6 +163,8 @@ type apiCapability struct {
 	Operations []string    `json:"operations"`
 	Handles    []apiHandle `json:"resourceHandles"`
 	Expires    time.Time   `json:"expires"`
+	// NextResources is the cursor of more resources.
+	NextResources string `json:"nextResources,omitempty"`
 }
 
 type apiHandle struct {
@@ -175,7 +177,7 @@ func shown(c holder.Capability) apiCapability {
 	for i, h := range c.Handles {
 		handles[i] = apiHandle(h)
 	}
-	return apiCapability{c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC()}
+	return apiCapability{c.ID, c.Agent, c.Grant, append([]string{}, c.Operations...), handles, c.Expires.UTC(), c.NextResources}
 }
 
 // until reads a time, or how long from now; zero for "".

@@ -33,6 +33,8 @@ func (r refused) Denial() a2a.Denial {
 		d.Code = a2a.CodeUnauthenticated
 	case issuer.CodeQueryInvalid, issuer.CodePurposeMissing, issuer.CodeExpiryInvalid, issuer.CodeGrantUnknown:
 		d.Code, d.Fix = a2a.CodeInvalidParams, "fix the parameters"
+	case issuer.CodeResourcesUnavailable:
+		d.Retryable = true
 	default:
 	}
 	return d
@@ -94,7 +96,7 @@ func OnWire(c issuer.Capability) a2a.Capability {
 	w := a2a.Capability{
 		ID: c.ID, Grant: c.Grant, Token: c.Token, Operations: c.Operations(), Expires: c.Expires,
 		RevocationID: c.RevocationID, Principal: c.Principal, Task: c.Task, Tenant: c.Tenant, Legacy: c.Legacy,
-		ResourceHandles: []a2a.ResourceHandle{},
+		ResourceHandles: []a2a.ResourceHandle{}, NextResources: c.NextResources,
 	}
 	if w.Token == "" {
 		// A holder without a key presents the id; to the protocol that is a

@@ -69,6 +69,7 @@ type Capability struct {
 	Grant           string           `json:"grant"`
 	Token           string           `json:"token,omitempty"`
 	ResourceHandles []ResourceHandle `json:"resourceHandles"`
+	NextResources   string           `json:"nextResources,omitempty"` // cursor of the resources after these
 	Operations      []string         `json:"operations"`
 	Expires         time.Time        `json:"expires"`
 	RevocationID    string           `json:"revocationId"`
