@@ -28,6 +28,11 @@ func (d *deciding) Advise(r *http.Request, _ gateway.Carries) gateway.Advice {
 	return gateway.Advice{Status: http.StatusForbidden, Header: http.Header{}}
 }
 
+func (d *deciding) AdviseGRPC(agent string, r *http.Request, _ gateway.Carries) gateway.Advice {
+	d.path = agent + " over gRPC " + r.URL.RequestURI()
+	return gateway.Advice{Status: http.StatusOK, Header: http.Header{}}
+}
+
 // TestATK96_AnotherSpellingIsNoOtherAgent: Caddy and nginx find the route of a path after they
 // decoded it, Caddy in any case, and nginx ignores a dot behind the host. A door that reads the
 // path of one agent as that of another would decide by the rules of the wrong one.

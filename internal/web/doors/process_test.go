@@ -52,7 +52,7 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 	if c.query != "" {
 		out.path += "?" + c.query
 	}
-	if c.body != "" {
+	if c.body != "" && c.header.Get("Content-Type") != typeGRPC {
 		out.header.Set("Content-Length", strconv.Itoa(len(c.body)))
 	}
 	send := func(r *proc.ProcessingRequest, header http.Header, body *string) bool {
