@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -219,5 +220,26 @@ func TestATK99_ACallThatADoorDeniedIsNotMadeLater(t *testing.T) {
 	}
 	if code != http.StatusForbidden {
 		t.Errorf("over HTTP: %d", code)
+	}
+}
+
+// TestATK105_ABodyShownAsTextIsDenied: without pack_as_bytes, Envoy shows an exclamation mark
+// for each byte that is no UTF-8, and forwards the byte. It does the same in headers.
+func TestATK105_ABodyShownAsTextIsDenied(t *testing.T) {
+	w := newTown(t, "scoped")
+	c := w.signs(t, post("notes", strings.Replace(skill("read_note", 1), `"title":"a"`, `"title":"a!b"`, 1)))
+	a := w.check(t, c.checkRequest(func(h *auth.AttributeContext_HttpRequest) { h.Body, h.RawBody = string(h.GetRawBody()), nil }))
+	if got := a.GetDeniedResponse().GetBody(); reason(got) != "body_cut_short" || !strings.Contains(got, "pack_as_bytes: true") {
+		t.Errorf("%v", a)
+	}
+	a = w.check(t, w.signs(t, c).checkRequest(func(h *auth.AttributeContext_HttpRequest) {
+		h.Headers["accept"], h.Headers["accept-language"] = "application/json,text/event-stream", "e!n"
+	}))
+	sets := map[string]string{}
+	for _, h := range a.GetOkResponse().GetHeaders() {
+		sets[h.GetHeader().GetKey()] = h.GetHeader().GetValue()
+	}
+	if sets["accept"] != "application/json,text/event-stream" || sets["accept-language"] != "e!n" {
+		t.Errorf("the proxy keeps its own: %v", a)
 	}
 }

@@ -120,11 +120,14 @@ func refused(a gateway.Advice) *auth.CheckResponse {
 	}
 }
 
-// changes are the headers that continue in another form.
+// changes are the headers that continue in another form. Envoy shows several lines of a
+// header as one, and an exclamation mark for a byte that is no text: such values are set, so
+// that the agent gets the ones that were decided on.
 func changes(came, on http.Header) []*core.HeaderValueOption {
 	var out []*core.HeaderValueOption
 	for name, values := range on {
-		if slices.Equal(came[name], values) || ofRequest[name] {
+		told := !slices.ContainsFunc(values, func(v string) bool { return strings.ContainsAny(v, ",!") })
+		if told && slices.Equal(came[name], values) || ofRequest[name] {
 			continue
 		}
 		for i, v := range values {
