@@ -31,12 +31,15 @@ type Door struct {
 	// verified by it.
 	PeerCertificates bool
 	Routes           []Route
-	Gateway          interface {
-		Advise(r *http.Request, c gateway.Carries) gateway.Advice
-		AdviseGRPC(agent string, r *http.Request, c gateway.Carries) gateway.Advice
-	}
-	BodyLimit int
-	Log       *slog.Logger
+	Gateway          Decider
+	BodyLimit        int
+	Log              *slog.Logger
+}
+
+// Decider is the gateway whose decisions a door tells.
+type Decider interface {
+	Advise(r *http.Request, c gateway.Carries) gateway.Advice
+	AdviseGRPC(agent string, r *http.Request, c gateway.Carries) gateway.Advice
 }
 
 // Handler answers every form of question. Paths below /ext_authz are Envoy's over HTTP,
