@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,8 @@ func TestATK96_AnotherSpellingIsNoOtherAgent(t *testing.T) {
 		{"tools.example.com.:8080", "/agents/notes", ""},
 		{"tools.example.com,edge.example.com", "/agents/notes", ""},
 		{"user@tools.example.com", "/agents/notes", ""},
+		{"edge.example.com", "/agents/notes#/../mail", ""},
+		{"edge.example.com", "/agents/notes?a#b", ""},
 	} {
 		g.path = ""
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/forward_auth", nil)
@@ -241,5 +244,32 @@ func TestATK105_ABodyShownAsTextIsDenied(t *testing.T) {
 	}
 	if sets["accept"] != "application/json,text/event-stream" || sets["accept-language"] != "e!n" {
 		t.Errorf("the proxy keeps its own: %v", a)
+	}
+}
+
+// TestATK106_AnAllowedCallDoesNotBecomeAnotherProtocol: a proxy that asks over HTTP may keep the
+// header Upgrade, and nothing in a websocket is decided. Over gRPC the door removes it.
+func TestATK106_AnAllowedCallDoesNotBecomeAnotherProtocol(t *testing.T) {
+	w := newTown(t, "observe")
+	c := call{method: http.MethodGet, path: "/agents/notes/tasks/task-1", header: http.Header{"A2a-Version": {"1.0"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}}
+	for _, path := range []string{"/ext_authz" + c.path, "/forward_auth"} {
+		h := c.header
+		if path == "/forward_auth" {
+			h = told(c)
+		}
+		if status, _, body := w.ask(t, http.MethodGet, path, "", h); status != http.StatusForbidden || reason(body) != "upgrade" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		h = h.Clone()
+		h.Set("Upgrade", "h2c") // as some clients send with every request
+		if status, _, body := w.ask(t, http.MethodGet, path, "", h); status != http.StatusOK {
+			t.Errorf("%s, for HTTP/2: %d %s", path, status, body)
+		}
+	}
+	if a := w.check(t, c.checkRequest()); !slices.Contains(a.GetOkResponse().GetHeadersToRemove(), "upgrade") {
+		t.Errorf("over gRPC: %v", a)
+	}
+	if status, _, body := w.ask(t, http.MethodGet, "/ext_authz/agents/notes/tasks/task-1?a%23b", "", nil); status != http.StatusOK {
+		t.Errorf("an encoded separator in a query: %d %s", status, body)
 	}
 }

@@ -59,7 +59,7 @@ func (d *Door) Handler() (http.Handler, error) {
 			return
 		}
 		r.Header.Del(HeaderToken)
-		switch rest, envoy := strings.CutPrefix(r.URL.EscapedPath(), pathEnvoy); {
+		switch rest, envoy := strings.CutPrefix(r.RequestURI, pathEnvoy); { // as the proxy forwards it
 		case envoy && strings.HasPrefix(rest, "/"): // with the caller's Content-Type, which may be that of gRPC
 			d.envoyHTTP(w, r, rest)
 		case r.URL.Path == pathForward, r.URL.Path == pathBody:

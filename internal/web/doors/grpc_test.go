@@ -194,6 +194,7 @@ func TestExtProcRecordsHowGRPCEnded(t *testing.T) {
 		"a status without a message":  {asksGRPC("read_note"), headGRPC, failed, "", []string{"FAILED"}},
 		"a status behind a message":   {asksGRPC("read_note"), headGRPC, failed, begunGRPC(t, "task-8"), []string{"FAILED"}},
 		"trailers that are not shown": {asksGRPC("read_note"), headGRPC, nil, begunGRPC(t, "task-9"), nil},
+		"two statuses":                {asksGRPC("read_note"), headGRPC, http.Header{"Grpc-Status": {"0", "13"}}, begunGRPC(t, "task-8"), []string{"FAILED"}},
 		"a stream":                    {streams, headGRPC, good, event, []string{"ACHIEVED"}},
 		"a stream that fails":         {streams, headGRPC, failed, "", []string{"FAILED"}},
 	} {

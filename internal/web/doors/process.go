@@ -235,7 +235,7 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 func withoutOurs(sent *core.HeaderMap, but string) *proc.HeaderMutation {
 	m := &proc.HeaderMutation{}
 	for _, v := range sent.GetHeaders() {
-		if name := strings.ReplaceAll(strings.ToLower(v.GetKey()), "_", "-"); strings.HasPrefix(name, "powerbox-") && name != but {
+		if name := strings.ReplaceAll(strings.ToLower(v.GetKey()), "_", "-"); strings.HasPrefix(name, "powerbox-") && strings.ToLower(v.GetKey()) != but {
 			m.RemoveHeaders = append(m.RemoveHeaders, v.GetKey())
 		}
 	}

@@ -45,6 +45,7 @@ const (
 	codeNotSent = "body_not_sent"
 	codeCut     = "body_cut_short"
 	codeTarget  = "path"
+	codeUpgrade = "upgrade"
 )
 
 // headerPartial is how Envoy says that a body is not whole.
@@ -85,8 +86,8 @@ func (q *question) incomplete() *a2a.Denial {
 // refused, or the proxy could forward to one agent a call that was decided for another.
 func (d *Door) routed(q *question) (route *Route, below, query string, wrong *a2a.Denial) {
 	path, query, _ := strings.Cut(q.target, "?")
-	if !plain(path) {
-		return nil, "", "", problem(codeTarget, "proxies and agents resolve the path %.128q differently; send it without dot segments, empty segments and encoded separators", path)
+	if !plain(path) || strings.Contains(query, "#") {
+		return nil, "", "", problem(codeTarget, "proxies and agents resolve the path %.128q differently; send it without dot segments, empty segments, encoded separators and a fragment", path)
 	}
 	host := strings.ToLower(q.host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
