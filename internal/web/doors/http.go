@@ -74,7 +74,7 @@ func (d *Door) forwardAuth(w http.ResponseWriter, r *http.Request, withBody bool
 
 // answer has a question decided and answers it over HTTP.
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, q *question) {
-	// Some proxies keep this header by themselves. Nothing of what follows would be decided.
+	// Some proxies keep this header although the door names it for removal. Nothing of what follows would be decided.
 	if slices.ContainsFunc(q.header.Values("Upgrade"), func(to string) bool { return !strings.EqualFold(to, "h2c") }) {
 		d.say(w, answered(q, problem(codeUpgrade, "the request asks to switch protocols, and the proxy that asks may do so; send it without the header Upgrade")))
 		return

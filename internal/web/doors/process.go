@@ -231,7 +231,7 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 	})
 }
 
-// withoutOurs removes the agent's headers under our names, but for one that is written over.
+// withoutOurs removes the agent's headers under our names, except for one that is written over.
 func withoutOurs(sent *core.HeaderMap, but string) *proc.HeaderMutation {
 	m := &proc.HeaderMutation{}
 	for _, v := range sent.GetHeaders() {
