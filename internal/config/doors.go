@@ -42,8 +42,12 @@ func (k checker) checkDoorRoute(at string, r DoorRoute) {
 		return
 	}
 	for _, a := range k.Agents {
-		if a.ID == r.Agent && (a.Protocol == "local" || a.GatewayURL != "") {
-			k.place(at+".agent", "calls to %q are not decided by this server: it is inside a program, or has a remote gateway", r.Agent)
+		switch {
+		case a.ID != r.Agent:
+		case a.Protocol == "local":
+			k.place(at+".agent", "calls to %q are not decided by this server: it is inside a program", r.Agent)
+		case a.GatewayURL != "":
+			k.place(at+".agent", "calls to %q are decided by its remote gateway; start that with --door-listen, and remove the route here", r.Agent)
 		}
 	}
 }

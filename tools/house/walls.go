@@ -115,7 +115,7 @@ func sides(store func(string) bool) []wall {
 		},
 		{
 			why:     "only programs import web and the gateway",
-			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo", "internal/web")), direct: true,
+			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo", "internal/web", "bench/doors")), direct: true,
 			refuses: under("internal/web", "internal/proxy/gateway"),
 		},
 		{
@@ -124,8 +124,8 @@ func sides(store func(string) bool) []wall {
 			refuses: under("internal/web/console", "internal/proxy/gateway"),
 		},
 		{
-			why:     "app puts a running instance together; only commands and the demo do that",
-			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo")), direct: true,
+			why:     "app puts a running instance together; only commands, the demo and one measurement do that",
+			applies: not(under("cmd", "examples", "internal/app", "internal/cli", "internal/demo", "bench/doors")), direct: true,
 			refuses: under("internal/app", "internal/cli", "internal/demo"),
 		},
 		{

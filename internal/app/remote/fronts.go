@@ -27,6 +27,11 @@ func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.
 		}
 		fronts = append(fronts, f)
 	}
+	door, err := g.door(ctx)
+	if err != nil {
+		return nil, errors.Join(err, serve.CloseAll(fronts))
+	}
+	fronts = append(fronts, door...)
 	if g.options.GRPC == "" {
 		return fronts, nil
 	}

@@ -36,6 +36,7 @@ type Options struct {
 	Proxies    config.Proxies
 	Traces     bool
 	MCP        MCPOptions
+	Door       DoorOptions
 }
 
 // listenOn opens the address of a gateway.

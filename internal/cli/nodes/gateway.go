@@ -77,6 +77,10 @@ func newGateway(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringSliceVar(&o.Proxies.Trusted, "trusted-proxy", nil, "`networks` of proxies in front of the gateway that are trusted to name the addresses of their clients, as proxies.trusted of a server")
 	cmd.Flags().StringVar(&o.Proxies.Address, "proxy-address", peer.ForwardedFor, "header or protocol that names the address: x-forwarded-for, forwarded or proxy-protocol")
 	cmd.Flags().BoolVar(&o.Traces, "traces", false, "send a span of every call to the address in OTEL_*")
+	cmd.Flags().StringVar(&o.Door.Listen, "door-listen", "", "`address` at which another gateway asks for decisions, host:port; default: no door (docs/how-to/other-gateways.md)")
+	cmd.Flags().StringVar(&o.Door.Path, "door-path", "", "`path` at which that gateway has the agent; default /agents/ID")
+	cmd.Flags().StringVar(&o.Door.Token, "door-token-file", "", "`file` with the token that it shows, needed beyond loopback")
+	cmd.Flags().BoolVar(&o.Door.Certificates, "door-peer-certificates", false, "believe the client certificates that it reports; needs --door-token-file")
 	cmd.Flags().BoolVar(&o.MCP.Exec, "mcp-exec", false, "run the command after -- for every session: an MCP server on standard input and output")
 	cmd.Flags().StringSliceVar(&o.MCP.Env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(remote.Given, ", "))
 	cmd.Flags().IntVar(&o.MCP.Sessions, "mcp-sessions", 32, "maximum number of open sessions, each with its own process")
@@ -95,6 +99,9 @@ func checkGateway(o remote.Options) error {
 	}
 	if o.MCP.Stdio && o.TLS.Key != "" {
 		return errors.New("--stdio speaks to a gateway without TLS, on loopback")
+	}
+	if err := o.Door.Check(o.MCP.Exec); err != nil {
+		return err
 	}
 	if err := remote.CheckFeeds(o.Feeds); err != nil {
 		return fmt.Errorf("--feed: %w", err)

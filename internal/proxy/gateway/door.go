@@ -13,6 +13,7 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // Carries is what a proxy can do with an answer. Another proxy asks, and forwards calls
@@ -47,9 +48,20 @@ type Forward struct {
 // Advise decides a request that another proxy forwards. Its path is that of the agent
 // here, /agents/ID, and what follows. It goes through the stages of every call and its
 // record is durable, but nothing is forwarded.
-func (g *Gateway) Advise(r *http.Request, c Carries) Advice {
+func (g *Gateway) Advise(r *http.Request, c Carries) Advice { return adviseBy(g.mux, r, c) }
+
+// AdviseGRPC is Advise for a call of gRPC, whose path names no agent.
+func (g *Gateway) AdviseGRPC(agent string, r *http.Request, c Carries) Advice {
+	h, err := g.GRPC(agent)
+	if err != nil {
+		h = http.NotFoundHandler()
+	}
+	return adviseBy(h, r, c)
+}
+
+func adviseBy(h http.Handler, r *http.Request, c Carries) Advice {
 	w := &advised{carries: c, header: http.Header{}}
-	g.mux.ServeHTTP(w, r)
+	h.ServeHTTP(w, r)
 	if w.forward != nil && w.status == 0 {
 		return Advice{Forward: w.forward}
 	}
@@ -158,6 +170,12 @@ func (x *decoded) notAsDecided() *evidence.Reason {
 	case err != nil:
 		return differs("the message that was decided on cannot be written")
 	case len(x.body) == 0 && len(body) == 0:
+		return nil
+	}
+	if x.binding == a2a.GRPC {
+		if message, err := a2apb.Unframe(body); err != nil || !a2apb.Same(x.call.Wire, x.proof, message) {
+			return differs("the message is not the one that was decided on: it has fields that no rule knows, credentials, a field twice, or a default that is spelled out")
+		}
 		return nil
 	}
 	limits := powerbox.Limits{Bytes: x.gateway.config.BodyLimit, Depth: maxDepth, Nodes: knownNodes}

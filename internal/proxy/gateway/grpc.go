@@ -25,8 +25,8 @@ func (g *Gateway) GRPC(id string) (http.Handler, error) {
 			http.Error(w, "no such agent", http.StatusNotFound)
 			return
 		}
-		kind := r.Header.Get("Content-Type")
-		if r.ProtoMajor != 2 || r.Method != http.MethodPost || kind != typeGRPC && kind != typeGRPC+"+proto" {
+		kinds := r.Header.Values("Content-Type")
+		if r.ProtoMajor != 2 || r.Method != http.MethodPost || len(kinds) != 1 || kinds[0] != typeGRPC && kinds[0] != typeGRPC+"+proto" {
 			http.Error(w, "this address takes gRPC over HTTP/2 with protobuf", http.StatusUnsupportedMediaType)
 			return
 		}
@@ -53,31 +53,37 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	if err != nil {
 		return err
 	}
-	stripOurs(r.Trailer)
-	became := grpcOutcome(r)
-	g.grpcUnserved(r, x.decided)
-	if len(body) > 0 && became.status == evidence.Achieved {
+	if len(body) > 0 && grpcOutcome(r).status == evidence.Achieved {
 		if body, err = g.grpcLearn(r, x, body); err != nil {
 			return err
 		}
 	}
-	if became.status == evidence.Achieved {
-		if err := g.behaved(x.decided, nil, false); err != nil {
-			return err
-		}
-	}
-	done, err := g.finish(x, became)
+	done, err := g.grpcEnded(r, x)
 	if err != nil {
 		return err
-	}
-	if became.status == evidence.Achieved {
-		g.receiptedTrailer(r, done)
 	}
 	r.Header.Del("Content-Length")
 	if done.body(r, body); len(body) > 0 || len(r.Trailer) > 0 {
 		r.ContentLength = -1 // otherwise the headers say it all
 	}
 	return nil
+}
+
+// grpcEnded records the outcome of a call by the status of its answer in one message.
+func (g *Gateway) grpcEnded(r *http.Response, x *forwardable) (*concluded, error) {
+	stripOurs(r.Trailer)
+	became := grpcOutcome(r)
+	g.grpcUnserved(r, x.decided)
+	if became.status == evidence.Achieved {
+		if err := g.behaved(x.decided, nil, false); err != nil {
+			return nil, err
+		}
+	}
+	done, err := g.finish(x, became)
+	if err == nil && became.status == evidence.Achieved {
+		g.receiptedTrailer(r, done)
+	}
+	return done, err
 }
 
 // grpcUnserved notes what the status of an answer says that the agent does not serve. An answer

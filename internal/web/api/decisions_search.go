@@ -199,6 +199,9 @@ func pageOf(v powerbox.Value) (after string, limit int, err error) {
 			limit = min(n, maxResults)
 		}
 	}
+	if t, ok := page.Get("token"); ok && t.Kind() != powerbox.KindString && t.Kind() != powerbox.KindNull {
+		return "", 0, errors.New("page.token is none that a search returned")
+	}
 	token, err := base64.RawURLEncoding.Strict().DecodeString(textOf(page, "token"))
 	if err != nil {
 		return "", 0, errors.New("page.token is none that a search returned")

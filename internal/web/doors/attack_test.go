@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,6 +28,11 @@ type deciding struct{ path string }
 func (d *deciding) Advise(r *http.Request, _ gateway.Carries) gateway.Advice {
 	d.path = r.URL.RequestURI()
 	return gateway.Advice{Status: http.StatusForbidden, Header: http.Header{}}
+}
+
+func (d *deciding) AdviseGRPC(agent string, r *http.Request, _ gateway.Carries) gateway.Advice {
+	d.path = agent + " over gRPC " + r.URL.RequestURI()
+	return gateway.Advice{Status: http.StatusOK, Header: http.Header{}}
 }
 
 // TestATK96_AnotherSpellingIsNoOtherAgent: Caddy and nginx find the route of a path after they
@@ -53,6 +60,8 @@ func TestATK96_AnotherSpellingIsNoOtherAgent(t *testing.T) {
 		{"tools.example.com.:8080", "/agents/notes", ""},
 		{"tools.example.com,edge.example.com", "/agents/notes", ""},
 		{"user@tools.example.com", "/agents/notes", ""},
+		{"edge.example.com", "/agents/notes#/../mail", ""},
+		{"edge.example.com", "/agents/notes?a#b", ""},
 	} {
 		g.path = ""
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/forward_auth", nil)
@@ -214,5 +223,53 @@ func TestATK99_ACallThatADoorDeniedIsNotMadeLater(t *testing.T) {
 	}
 	if code != http.StatusForbidden {
 		t.Errorf("over HTTP: %d", code)
+	}
+}
+
+// TestATK105_ABodyShownAsTextIsDenied: without pack_as_bytes, Envoy shows an exclamation mark
+// for each byte that is no UTF-8, and forwards the byte. It does the same in headers.
+func TestATK105_ABodyShownAsTextIsDenied(t *testing.T) {
+	w := newTown(t, "scoped")
+	c := w.signs(t, post("notes", strings.Replace(skill("read_note", 1), `"title":"a"`, `"title":"a!b"`, 1)))
+	a := w.check(t, c.checkRequest(func(h *auth.AttributeContext_HttpRequest) { h.Body, h.RawBody = string(h.GetRawBody()), nil }))
+	if got := a.GetDeniedResponse().GetBody(); reason(got) != "body_cut_short" || !strings.Contains(got, "pack_as_bytes: true") {
+		t.Errorf("%v", a)
+	}
+	a = w.check(t, w.signs(t, c).checkRequest(func(h *auth.AttributeContext_HttpRequest) {
+		h.Headers["accept"], h.Headers["accept-language"] = "application/json,text/event-stream", "e!n"
+	}))
+	sets := map[string]string{}
+	for _, h := range a.GetOkResponse().GetHeaders() {
+		sets[h.GetHeader().GetKey()] = h.GetHeader().GetValue()
+	}
+	if sets["accept"] != "application/json,text/event-stream" || sets["accept-language"] != "e!n" {
+		t.Errorf("the proxy keeps its own: %v", a)
+	}
+}
+
+// TestATK106_AnAllowedCallDoesNotBecomeAnotherProtocol: a proxy that asks over HTTP may keep the
+// header Upgrade, and nothing in a websocket is decided. Over gRPC the door removes it.
+func TestATK106_AnAllowedCallDoesNotBecomeAnotherProtocol(t *testing.T) {
+	w := newTown(t, "observe")
+	c := call{method: http.MethodGet, path: "/agents/notes/tasks/task-1", header: http.Header{"A2a-Version": {"1.0"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}}
+	for _, path := range []string{"/ext_authz" + c.path, "/forward_auth"} {
+		h := c.header
+		if path == "/forward_auth" {
+			h = told(c)
+		}
+		if status, _, body := w.ask(t, http.MethodGet, path, "", h); status != http.StatusForbidden || reason(body) != "upgrade" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		h = h.Clone()
+		h.Set("Upgrade", "h2c") // as some clients send with every request
+		if status, _, body := w.ask(t, http.MethodGet, path, "", h); status != http.StatusOK {
+			t.Errorf("%s, for HTTP/2: %d %s", path, status, body)
+		}
+	}
+	if a := w.check(t, c.checkRequest()); !slices.Contains(a.GetOkResponse().GetHeadersToRemove(), "upgrade") {
+		t.Errorf("over gRPC: %v", a)
+	}
+	if status, _, body := w.ask(t, http.MethodGet, "/ext_authz/agents/notes/tasks/task-1?a%23b", "", nil); status != http.StatusOK {
+		t.Errorf("an encoded separator in a query: %d %s", status, body)
 	}
 }

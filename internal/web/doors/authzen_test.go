@@ -124,7 +124,8 @@ func TestAuthZENSearch(t *testing.T) {
 		"4.7.1 no action": {"subject", user + "," + one}, "4.7.1 no subject": {"resource", read + "," + record}, "4.7.1 no resource": {"action", alice},
 		"4.7.2 no id of the resource": {"subject", user + "," + read + "," + record}, "4.7.2 no id of the subject": {"resource", user + "," + read + "," + record},
 		"a capability": {"resource", `"subject":{"type":"capability","id":"x"},` + read + "," + record}, "no type": {"subject", `"subject":{},` + read + "," + one},
-		"a page that is none": {"subject", user + "," + read + "," + one + `,"page":{"limit":0}`},
+		"a token that is none": {"subject", user + "," + read + "," + one + `,"page":{"token":5}`},
+		"a page that is none":  {"subject", user + "," + read + "," + one + `,"page":{"limit":0}`},
 	} {
 		if a := w.guardAsks(t, http.MethodPost, "/access/v1/search/"+q[0], guardToken, "{"+q[1]+"}"); a.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s; want 400", name, a.status, a.raw)

@@ -54,12 +54,6 @@ func (c checks) question(r *auth.CheckRequest) (*question, *a2a.Denial) {
 	at := r.GetAttributes()
 	h := at.GetRequest().GetHttp()
 	q := &question{method: h.GetMethod(), host: h.GetHost(), target: h.GetPath(), header: http.Header{}, body: h.GetRawBody(), setting: settingEnvoy}
-	if len(h.GetRawBody()) > 0 && h.GetBody() != "" {
-		return q, problem(codeCut, "the proxy sent two bodies")
-	}
-	if h.GetBody() != "" {
-		q.body = []byte(h.GetBody())
-	}
 	for name, value := range h.GetHeaders() {
 		q.put(name, value)
 	}
@@ -69,6 +63,9 @@ func (c checks) question(r *auth.CheckRequest) (*question, *a2a.Denial) {
 		} else {
 			q.put(v.GetKey(), string(v.GetRawValue()))
 		}
+	}
+	if h.GetBody() != "" {
+		return q, problem(codeCut, "the proxy sent the body as text, in which it replaces every byte that is no UTF-8, and would forward another one; %s", settingEnvoy)
 	}
 	if s := at.GetSource().GetAddress().GetSocketAddress(); s != nil {
 		q.from = net.JoinHostPort(s.GetAddress(), strconv.FormatUint(uint64(s.GetPortValue()), 10))
@@ -123,11 +120,14 @@ func refused(a gateway.Advice) *auth.CheckResponse {
 	}
 }
 
-// changes are the headers that continue in another form.
+// changes are the headers that continue in another form. Envoy shows several lines of a
+// header as one, and an exclamation mark for a byte that is no text: such values are set, so
+// that the agent gets the ones that were decided on.
 func changes(came, on http.Header) []*core.HeaderValueOption {
 	var out []*core.HeaderValueOption
 	for name, values := range on {
-		if slices.Equal(came[name], values) || ofRequest[name] {
+		told := !slices.ContainsFunc(values, func(v string) bool { return strings.ContainsAny(v, ",!") })
+		if told && slices.Equal(came[name], values) || ofRequest[name] {
 			continue
 		}
 		for i, v := range values {

@@ -31,11 +31,15 @@ type Door struct {
 	// verified by it.
 	PeerCertificates bool
 	Routes           []Route
-	Gateway          interface {
-		Advise(r *http.Request, c gateway.Carries) gateway.Advice
-	}
-	BodyLimit int
-	Log       *slog.Logger
+	Gateway          Decider
+	BodyLimit        int
+	Log              *slog.Logger
+}
+
+// Decider is the gateway whose decisions a door tells.
+type Decider interface {
+	Advise(r *http.Request, c gateway.Carries) gateway.Advice
+	AdviseGRPC(agent string, r *http.Request, c gateway.Carries) gateway.Advice
 }
 
 // Handler answers every form of question. Paths below /ext_authz are Envoy's over HTTP,
@@ -55,13 +59,13 @@ func (d *Door) Handler() (http.Handler, error) {
 			return
 		}
 		r.Header.Del(HeaderToken)
-		switch rest, envoy := strings.CutPrefix(r.URL.EscapedPath(), pathEnvoy); {
-		case r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
-			server.ServeHTTP(w, r)
-		case envoy && strings.HasPrefix(rest, "/"):
+		switch rest, envoy := strings.CutPrefix(r.RequestURI, pathEnvoy); { // as the proxy forwards it
+		case envoy && strings.HasPrefix(rest, "/"): // with the caller's Content-Type, which may be that of gRPC
 			d.envoyHTTP(w, r, rest)
 		case r.URL.Path == pathForward, r.URL.Path == pathBody:
 			d.forwardAuth(w, r, r.URL.Path == pathBody)
+		case r.ProtoMajor == 2 && isGRPC(r.Header):
+			server.ServeHTTP(w, r)
 		default:
 			http.Error(w, "there is nothing here; want gRPC, "+pathEnvoy+"/ or "+pathForward, http.StatusNotFound)
 		}
@@ -79,10 +83,13 @@ func (d *Door) mayAsk(r *http.Request) bool {
 
 // advise has the gateway decide a question.
 func (d *Door) advise(ctx context.Context, q *question, c gateway.Carries) gateway.Advice {
-	r, _, wrong := d.asked(ctx, q)
+	r, route, wrong := d.asked(ctx, q)
 	if wrong != nil {
 		d.Log.DebugContext(ctx, "a question of a proxy cannot be decided", slog.String("door", d.Name), slog.String("reason", wrong.Reason))
 		return answered(q, wrong)
+	}
+	if isGRPC(r.Header) {
+		return d.Gateway.AdviseGRPC(route.Agent, r, c)
 	}
 	return d.Gateway.Advise(r, c)
 }

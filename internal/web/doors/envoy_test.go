@@ -52,11 +52,11 @@ func TestTheExamplesForEnvoyAreEnvoys(t *testing.T) {
 		switch f := one.(type) {
 		case *filter.ExternalProcessor:
 			mode := f.GetProcessingMode()
-			if f.GetFailureModeAllow() || mode.GetRequestBodyMode() != filter.ProcessingMode_BUFFERED || mode.GetResponseBodyMode() != filter.ProcessingMode_BUFFERED || f.ValidateAll() != nil {
+			if f.GetFailureModeAllow() || mode.GetRequestBodyMode() != filter.ProcessingMode_BUFFERED || mode.GetResponseBodyMode() != filter.ProcessingMode_BUFFERED || mode.GetRequestTrailerMode() != filter.ProcessingMode_SEND || mode.GetResponseTrailerMode() != filter.ProcessingMode_SEND || f.ValidateAll() != nil {
 				t.Errorf("%s: %v", name, f)
 			}
 		case *authz.ExtAuthz:
-			if f.GetFailureModeAllow() || f.GetWithRequestBody().GetMaxRequestBytes() == 0 || f.GetWithRequestBody().GetAllowPartialMessage() || f.ValidateAll() != nil {
+			if f.GetFailureModeAllow() || f.GetWithRequestBody().GetMaxRequestBytes() == 0 || f.GetWithRequestBody().GetAllowPartialMessage() || !f.GetWithRequestBody().GetPackAsBytes() || f.ValidateAll() != nil {
 				t.Errorf("%s: %v", name, f)
 			}
 		default:

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
@@ -25,11 +26,8 @@ const (
 )
 
 // envoyHTTP answers ext_authz over HTTP: the request itself, with its path below a prefix.
-func (d *Door) envoyHTTP(w http.ResponseWriter, r *http.Request, path string) {
-	if r.URL.RawQuery != "" {
-		path += "?" + r.URL.RawQuery
-	}
-	q := &question{method: r.Method, host: r.Host, target: path, header: r.Header, setting: settingEnvoy}
+func (d *Door) envoyHTTP(w http.ResponseWriter, r *http.Request, target string) {
+	q := &question{method: r.Method, host: r.Host, target: target, header: r.Header, setting: settingEnvoy}
 	r.Header.Del("Content-Length") // of the request that asks
 	if r.ContentLength > 0 || len(r.TransferEncoding) > 0 {
 		var err error
@@ -76,6 +74,11 @@ func (d *Door) forwardAuth(w http.ResponseWriter, r *http.Request, withBody bool
 
 // answer has a question decided and answers it over HTTP.
 func (d *Door) answer(w http.ResponseWriter, r *http.Request, q *question) {
+	// Some proxies keep this header although the door names it for removal. Nothing of what follows would be decided.
+	if slices.ContainsFunc(q.header.Values("Upgrade"), func(to string) bool { return !strings.EqualFold(to, "h2c") }) {
+		d.say(w, answered(q, problem(codeUpgrade, "the request asks to switch protocols, and the proxy that asks may do so; send it without the header Upgrade")))
+		return
+	}
 	came := q.header.Clone()
 	a := d.advise(r.Context(), q, gateway.Carries{})
 	if a.Forward == nil {

@@ -2,6 +2,7 @@ package doors
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -37,6 +38,7 @@ type exchange struct {
 	forward  *gateway.Forward // once the request was allowed
 	answer   *http.Response   // as far as it came
 	away     bool             // the proxy was told a path that leads nowhere
+	ends     bool             // the messages of an answer over gRPC were seen, and not yet its status
 	over     bool             // answered, by the agent or in its place
 }
 
@@ -47,7 +49,7 @@ func (p processes) Process(stream proc.ExternalProcessor_ProcessServer) error {
 		r, err := stream.Recv()
 		switch {
 		case err != nil && x.forward != nil && x.results && !x.over:
-			p.Log.WarnContext(stream.Context(), "a proxy showed no answer to a call, whose outcome is unknown", slog.String("door", p.Name), slog.String("record", x.forward.Decision))
+			x.unseen(stream.Context())
 			fallthrough
 		case err != nil:
 			if errors.Is(err, io.EOF) {
@@ -67,6 +69,16 @@ func (p processes) Process(stream proc.ExternalProcessor_ProcessServer) error {
 			return err
 		}
 	}
+}
+
+// unseen notes that the proxy ended an exchange before it showed the whole answer.
+func (x *exchange) unseen(ctx context.Context) {
+	fix := ""
+	if x.ends {
+		fix = "set processing_mode.response_trailer_mode: SEND in its ext_proc filter"
+		_ = x.answer.Body.Close() // it is in memory
+	}
+	x.door.Log.WarnContext(ctx, "a proxy showed no answer to a call, whose outcome is unknown", slog.String("door", x.door.Name), slog.String("record", x.forward.Decision), slog.String("fix", fix))
 }
 
 // step answers one message of the proxy.
@@ -99,7 +111,7 @@ func (x *exchange) step(stream proc.ExternalProcessor_ProcessServer, r *proc.Pro
 	case *proc.ProcessingRequest_RequestTrailers:
 		return x.trailers(m.RequestTrailers.GetTrailers())
 	default:
-		return &proc.ProcessingResponse{Response: &proc.ProcessingResponse_ResponseTrailers{ResponseTrailers: &proc.TrailersResponse{}}}
+		return x.answerTrailers(r.GetResponseTrailers().GetTrailers())
 	}
 }
 
@@ -193,12 +205,8 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 		return x.refuse(codeNotSent, "the proxy shows an answer to a request that it did not show; set processing_mode.request_header_mode: SEND in its ext_proc filter")
 	case !x.results:
 		x.over = true
-		m := &proc.HeaderMutation{SetHeaders: []*core.HeaderValueOption{raw(gateway.HeaderDecision, x.forward.Decision, false)}}
-		for _, v := range h.GetHeaders().GetHeaders() {
-			if name := strings.ReplaceAll(strings.ToLower(v.GetKey()), "_", "-"); strings.HasPrefix(name, "powerbox-") && name != "powerbox-decision" {
-				m.RemoveHeaders = append(m.RemoveHeaders, v.GetKey()) // the agent's, under our names
-			}
-		}
+		m := withoutOurs(h.GetHeaders(), "powerbox-decision")
+		m.SetHeaders = append(m.SetHeaders, raw(gateway.HeaderDecision, x.forward.Decision, false))
 		return as(&proc.CommonResponse{HeaderMutation: m})
 	}
 	header := http.Header{}
@@ -208,7 +216,10 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 		}
 	}
 	x.answer = &http.Response{StatusCode: code, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: http.NoBody}
-	if !h.GetEndOfStream() {
+	switch {
+	case !h.GetEndOfStream() && x.forward.IsGRPC():
+		return x.grpcBegins(as)
+	case !h.GetEndOfStream():
 		return as(&proc.CommonResponse{})
 	}
 	x.answer.ContentLength = 0
@@ -220,10 +231,24 @@ func (x *exchange) answerBegins(h *proc.HttpHeaders) *proc.ProcessingResponse {
 	})
 }
 
+// withoutOurs removes the agent's headers under our names, except for one that is written over.
+func withoutOurs(sent *core.HeaderMap, but string) *proc.HeaderMutation {
+	m := &proc.HeaderMutation{}
+	for _, v := range sent.GetHeaders() {
+		if name := strings.ReplaceAll(strings.ToLower(v.GetKey()), "_", "-"); strings.HasPrefix(name, "powerbox-") && strings.ToLower(v.GetKey()) != but {
+			m.RemoveHeaders = append(m.RemoveHeaders, v.GetKey())
+		}
+	}
+	return m
+}
+
 // answerEnds takes the body of the agent's answer, whole.
 func (x *exchange) answerEnds(body []byte) *proc.ProcessingResponse {
 	if x.forward == nil || x.answer == nil || x.over {
 		return x.refuse(codeCut, "the proxy sent an answer without its headers, or in pieces; set processing_mode.response_header_mode: SEND and response_body_mode: BUFFERED in its ext_proc filter")
+	}
+	if x.forward.IsGRPC() {
+		return x.grpcMessages(body)
 	}
 	x.answer.Body, x.answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return x.finish(func(c *proc.CommonResponse, body []byte) *proc.ProcessingResponse {
@@ -245,6 +270,11 @@ func (x *exchange) finish(as func(*proc.CommonResponse, []byte) *proc.Processing
 	if err != nil {
 		return immediate(x.forward.Unanswered(err, true))
 	}
+	return as(&proc.CommonResponse{HeaderMutation: x.changed(came, len(body))}, body)
+}
+
+// changed are the headers of the answer as the caller gets them.
+func (x *exchange) changed(came http.Header, length int) *proc.HeaderMutation {
 	on := x.answer.Header.Clone()
 	on.Set(gateway.HeaderDecision, x.forward.Decision)
 	on.Set(gateway.HeaderOutcome, "forwarded")
@@ -256,9 +286,9 @@ func (x *exchange) finish(as func(*proc.CommonResponse, []byte) *proc.Processing
 		}
 	}
 	if len(came["Content-Length"]) > 0 {
-		on.Set("Content-Length", strconv.Itoa(len(body)))
+		on.Set("Content-Length", strconv.Itoa(length))
 	}
-	return as(&proc.CommonResponse{HeaderMutation: mutated(came, on)}, body)
+	return mutated(came, on)
 }
 
 // questionOf is what ext_proc tells of a request.
@@ -299,10 +329,20 @@ func immediate(a gateway.Advice) *proc.ProcessingResponse {
 	}
 	return &proc.ProcessingResponse{
 		Response: &proc.ProcessingResponse_ImmediateResponse{ImmediateResponse: &proc.ImmediateResponse{
-			Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(a.Status)}, Headers: h, Body: a.Body, Details: a.Header.Get(gateway.HeaderReason),
+			Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(a.Status)}, Headers: h, Body: a.Body, Details: a.Header.Get(gateway.HeaderReason), GrpcStatus: statusOf(a.Header),
 		}},
 		DynamicMetadata: about(a.Header.Get(gateway.HeaderDecision), ""),
 	}
+}
+
+// statusOf is the status of gRPC in an answer without a message, nil for an answer that is
+// none of gRPC. Envoy takes it from its own member, and others from the headers.
+func statusOf(h http.Header) *proc.GrpcStatus {
+	code, err := strconv.ParseUint(h.Get("Grpc-Status"), 10, 32)
+	if err != nil {
+		return nil
+	}
+	return &proc.GrpcStatus{Status: uint32(code)}
 }
 
 // mutated is what has to change for one set of headers to become the other.

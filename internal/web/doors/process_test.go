@@ -39,10 +39,11 @@ type processed struct {
 	refusal  *proc.ImmediateResponse // in place of the agent's answer, or of the call
 	answer   string
 	back     http.Header
+	trailer  http.Header // of the answer
 }
 
 // process has a call and the agent's answer processed.
-func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, status int, answered http.Header, answer string) processed {
+func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, status int, answered http.Header, answer string, trailer ...http.Header) processed {
 	t.Helper()
 	stream, err := proc.NewExternalProcessorClient(w.conn).Process(t.Context())
 	if err != nil {
@@ -52,7 +53,7 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 	if c.query != "" {
 		out.path += "?" + c.query
 	}
-	if c.body != "" {
+	if c.body != "" && c.header.Get("Content-Type") != typeGRPC {
 		out.header.Set("Content-Length", strconv.Itoa(len(c.body)))
 	}
 	send := func(r *proc.ProcessingRequest, header http.Header, body *string) bool {
@@ -70,7 +71,7 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 		if out.refusal = a.GetImmediateResponse(); out.refusal != nil {
 			return false
 		}
-		for _, c := range []*proc.CommonResponse{a.GetRequestHeaders().GetResponse(), a.GetRequestBody().GetResponse(), a.GetResponseHeaders().GetResponse(), a.GetResponseBody().GetResponse()} {
+		for _, c := range []*proc.CommonResponse{a.GetRequestHeaders().GetResponse(), a.GetRequestBody().GetResponse(), a.GetResponseHeaders().GetResponse(), a.GetResponseBody().GetResponse(), {HeaderMutation: a.GetResponseTrailers().GetHeaderMutation()}} {
 			for _, name := range c.GetHeaderMutation().GetRemoveHeaders() {
 				header.Del(name)
 			}
@@ -101,10 +102,14 @@ func (w *town) process(t testing.TB, c call, told *proc.ProtocolConfiguration, s
 	}
 	if going && status != 0 {
 		going = send(&proc.ProcessingRequest{Request: &proc.ProcessingRequest_ResponseHeaders{ResponseHeaders: &proc.HttpHeaders{
-			Headers: headersOf(answered, ":status", fmt.Sprint(status)), EndOfStream: answer == "",
+			Headers: headersOf(answered, ":status", fmt.Sprint(status)), EndOfStream: answer == "" && len(trailer) == 0,
 		}}}, out.back, &out.answer)
 		if going && answer != "" {
-			send(&proc.ProcessingRequest{Request: &proc.ProcessingRequest_ResponseBody{ResponseBody: &proc.HttpBody{Body: []byte(answer), EndOfStream: true}}}, out.back, &out.answer)
+			going = send(&proc.ProcessingRequest{Request: &proc.ProcessingRequest_ResponseBody{ResponseBody: &proc.HttpBody{Body: []byte(answer), EndOfStream: len(trailer) == 0}}}, out.back, &out.answer)
+		}
+		if going && len(trailer) > 0 {
+			out.trailer = trailer[0].Clone()
+			send(&proc.ProcessingRequest{Request: &proc.ProcessingRequest_ResponseTrailers{ResponseTrailers: &proc.HttpTrailers{Trailers: headersOf(out.trailer)}}}, out.trailer, &out.answer)
 		}
 	}
 	if err := stream.CloseSend(); err != nil {

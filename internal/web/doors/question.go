@@ -20,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
+	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
 )
 
 // Route names the agent for requests to a host and a path.
@@ -46,6 +47,7 @@ const (
 	codeNotSent = "body_not_sent"
 	codeCut     = "body_cut_short"
 	codeTarget  = "path"
+	codeUpgrade = "upgrade"
 )
 
 // headerPartial is how Envoy says that a body is not whole.
@@ -86,8 +88,8 @@ func (q *question) incomplete() *a2a.Denial {
 // refused, or the proxy could forward to one agent a call that was decided for another.
 func (d *Door) routed(q *question) (route *Route, below, query string, wrong *a2a.Denial) {
 	path, query, _ := strings.Cut(q.target, "?")
-	if !plain(path) {
-		return nil, "", "", problem(codeTarget, "proxies and agents resolve the path %.128q differently; send it without dot segments, empty segments and encoded separators", path)
+	if !plain(path) || strings.Contains(query, "#") {
+		return nil, "", "", problem(codeTarget, "proxies and agents resolve the path %.128q differently; send it without dot segments, empty segments, encoded separators and a fragment", path)
 	}
 	host := strings.ToLower(q.host)
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -166,7 +168,11 @@ func (d *Door) asked(ctx context.Context, q *question) (*http.Request, *Route, *
 	if query != "" {
 		query = "?" + query
 	}
-	r, err := http.NewRequestWithContext(ctx, q.method, "/agents/"+route.Agent+below+query, bytes.NewReader(q.body))
+	path := "/agents/" + route.Agent + below
+	if isGRPC(q.header) { // names no agent
+		path, _, _ = strings.Cut(q.target, "?")
+	}
+	r, err := http.NewRequestWithContext(ctx, q.method, path+query, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, nil, problem(codeTarget, "the proxy tells of a request that is none: its method or path is malformed")
 	}
@@ -174,6 +180,12 @@ func (d *Door) asked(ctx context.Context, q *question) (*http.Request, *Route, *
 	for name := range r.Header { // the proxy's, about the body that is here
 		if name == headerPartial || name == "Content-Length" || name == "Transfer-Encoding" {
 			delete(r.Header, name)
+		}
+	}
+	if isGRPC(q.header) {
+		r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+		if r.URL.Path != path {
+			return nil, nil, problem(codeTarget, "the path of a method of gRPC has no encoded characters")
 		}
 	}
 	if q.from != "" {
@@ -185,11 +197,29 @@ func (d *Door) asked(ctx context.Context, q *question) (*http.Request, *Route, *
 	return r, route, nil
 }
 
+// isGRPC reports whether a request says that it is of gRPC, in any of its forms. The
+// gateway takes one of them.
+func isGRPC(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Content-Type"), func(kind string) bool {
+		return strings.HasPrefix(strings.ToLower(strings.TrimSpace(kind)), typeGRPC)
+	})
+}
+
+const typeGRPC = "application/grpc"
+
 // answered words a denial of the door as the gateway words its own.
 func answered(q *question, d *a2a.Denial) gateway.Advice {
-	id, _ := a2a.Glance(q.body)
-	h := http.Header{"Content-Type": {"application/json"}}
+	h := http.Header{}
 	h.Set(gateway.HeaderOutcome, "denied")
 	h.Set(gateway.HeaderReason, d.Reason)
+	if isGRPC(q.header) {
+		h.Set("Content-Type", typeGRPC)
+		if err := a2apb.SetStatus(h, d.GRPC()); err != nil {
+			h.Set("Grpc-Status", "7") // without its details
+		}
+		return gateway.Advice{Status: http.StatusOK, Header: h}
+	}
+	h.Set("Content-Type", "application/json")
+	id, _ := a2a.Glance(q.body)
 	return gateway.Advice{Status: http.StatusForbidden, Header: h, Body: d.JSONRPC(id)}
 }

@@ -76,7 +76,7 @@ defaults: {request_rate: 0}
 doors:
   - name: edge
     listen: 127.0.0.1:0
-    routes: [{path: /agents/notes, agent: notes}, {path: /agents/tools, agent: tools}, {host: notes.example.com, agent: notes}]
+    routes: [{path: /agents/notes, agent: notes}, {path: /agents/tools, agent: tools}, {path: /lf.a2a.v1.A2AService, agent: notes}, {host: notes.example.com, agent: notes}]
   - {name: far, listen: 0.0.0.0:0, token_file: "@DIR/door.token", peer_certificates: true, routes: [{path: /agents/notes, agent: notes}]}
 `
 
@@ -113,14 +113,16 @@ type behind struct {
 	header http.Header
 	answer string
 	begun  string // the answer to a question about a task, "" for answer
+	grpc   string // host:port of its gRPC
 }
 
 func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasSuffix(r.URL.Path, "/agent-card.json") {
 		fmt.Fprintf(w, `{"name":"Notes","description":"Keeps notes","version":"1.0.0","capabilities":{"streaming":true},
-		"supportedInterfaces":[{"url":"http://%[1]s/invoke","protocolBinding":"JSONRPC","protocolVersion":"1.0"},{"url":"http://%[1]s/rest","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"}],
+		"supportedInterfaces":[{"url":"http://%[1]s/invoke","protocolBinding":"JSONRPC","protocolVersion":"1.0"},{"url":"http://%[1]s/rest","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"},
+		{"url":"%[2]s","protocolBinding":"GRPC","protocolVersion":"1.0"}],
 		"defaultInputModes":["text"],"defaultOutputModes":["text"],
-		"skills":[{"id":"read_note","name":"r","description":"r","tags":[]},{"id":"delete_note","name":"d","description":"d","tags":[]},{"id":"archive_note","name":"a","description":"a","tags":[]}]}`, r.Host)
+		"skills":[{"id":"read_note","name":"r","description":"r","tags":[]},{"id":"delete_note","name":"d","description":"d","tags":[]},{"id":"archive_note","name":"a","description":"a","tags":[]}]}`, r.Host, b.grpc)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -154,6 +156,7 @@ func newTownWith(t testing.TB, mode, more string) *town {
 		tools: &behind{answer: `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`},
 	}
 	w.t, _ = t.(*testing.T)
+	w.notes.grpc, w.tools.grpc = speaksGRPC(t), "127.0.0.1:1"
 	notes, tools := httptest.NewServer(w.notes), httptest.NewServer(w.tools)
 	t.Cleanup(notes.Close)
 	t.Cleanup(tools.Close)
@@ -240,7 +243,11 @@ var now = time.Now //nolint:forbidigo // as above
 // signs adds the assistant's proof of who calls.
 func (w *town) signs(t testing.TB, c call) call {
 	t.Helper()
-	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + c.path, Now: now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), now().UnixNano()))
+	below := ""
+	if c.header.Get("Content-Type") == typeGRPC {
+		below = "/agents/notes" // the address says no more than a port
+	}
+	p, err := token.SignDPoP(w.key, token.DPoPRequest{Method: c.method, URL: w.url + below + c.path, Now: now()}, fmt.Sprintf("proof-%d-%d", proofs.Add(1), now().UnixNano()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +284,9 @@ func (c call) checkRequest(change ...func(*auth.AttributeContext_HttpRequest)) *
 		h.Headers[strings.ToLower(name)] = strings.Join(values, ",")
 	}
 	if c.body != "" {
-		h.Headers["content-length"] = fmt.Sprint(len(c.body))
+		if c.header.Get("Content-Type") != typeGRPC {
+			h.Headers["content-length"] = fmt.Sprint(len(c.body))
+		}
 		h.Headers["x-envoy-auth-partial-body"] = "false"
 	}
 	for _, f := range change {
