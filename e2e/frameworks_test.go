@@ -38,6 +38,21 @@ var adapters = []adapter{
 	{"vercel", inNode("vercel")},
 	{"openai-node", inNode("openai")},
 	{"mcp-node", inNode("mcp")},
+	{"eino", inGo("eino")},
+	{"genkit", inGo("genkit")},
+}
+
+// inGo builds the driver of a module, which has dependencies of its own.
+func inGo(module string) func(*testing.T) *exec.Cmd {
+	return func(t *testing.T) *exec.Cmd {
+		driver := filepath.Join(t.TempDir(), "driver")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", driver, "./driver")
+		build.Dir = filepath.Join("../integrations", module)
+		if text, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building the driver: %v\n%s", err, text)
+		}
+		return exec.Command(driver)
+	}
 }
 
 func inNode(framework string) func(*testing.T) *exec.Cmd {

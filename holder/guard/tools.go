@@ -42,13 +42,18 @@ func (t *Tools) Ask(ctx context.Context, agent, tool string, arguments json.RawM
 	if !ok {
 		to = Skill{t.Target, tool}
 	}
-	if len(bytes.TrimSpace(arguments)) == 0 {
-		arguments = json.RawMessage("{}")
+	return t.Try(ctx, tool, Attempt{From: t.named(agent), To: to.Agent, Skill: to.Skill, Arguments: arguments})
+}
+
+// Try is Ask for an attempt in the words of the gate, which says more about it.
+func (t *Tools) Try(ctx context.Context, tool string, a Attempt) (Decision, error) {
+	if len(bytes.TrimSpace(a.Arguments)) == 0 {
+		a.Arguments = json.RawMessage("{}")
 	}
-	if err := exact(arguments); err != nil {
+	if err := exact(a.Arguments); err != nil {
 		return t.decided(tool, Decision{}, &Refused{Decision{Text: err.Error(), Reasons: []Reason{{Code: codeParams, Message: err.Error()}}}})
 	}
-	d, err := t.check(ctx, Attempt{From: t.named(agent), To: to.Agent, Skill: to.Skill, Arguments: arguments})
+	d, err := t.check(ctx, a)
 	return t.decided(tool, d, err)
 }
 
@@ -103,8 +108,9 @@ func (t *Tools) decided(tool string, d Decision, err error) (Decision, error) {
 	var refused *Refused
 	if err != nil && !errors.As(err, &refused) {
 		refused = &Refused{Decision{
-			Text:    "Whether it is allowed cannot be told now; nothing is done without an answer.",
-			Reasons: []Reason{{Code: codeUnavailable, Message: "the gate gave no valid answer"}},
+			Retryable: true,
+			Text:      "Whether it is allowed cannot be told now; nothing is done without an answer.",
+			Reasons:   []Reason{{Code: codeUnavailable, Message: "the gate gave no valid answer"}},
 		}}
 	}
 	if refused != nil {

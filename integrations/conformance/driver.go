@@ -4,9 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox/holder/guard"
 )
 
 // maxLine bounds one request.
@@ -75,4 +80,45 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, run func(context.Co
 		}
 	}
 	return lines.Err()
+}
+
+// Tools returns what an adapter in Go is made of, and the context of the run.
+func (r *Run) Tools(ctx context.Context) (context.Context, *guard.Tools, context.CancelFunc) {
+	cancel := context.CancelFunc(func() {})
+	if r.Request.WaitMS > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(r.Request.WaitMS)*time.Millisecond)
+	}
+	return ctx, &guard.Tools{
+		Gate: &guard.Gate{
+			URL: r.Request.URL, Token: r.Request.Token,
+			HTTP: &http.Client{Timeout: time.Duration(r.Request.TimeoutMS) * time.Millisecond},
+		},
+		Target: "tools", Wait: r.Request.WaitMS > 0, Asked: func(guard.Pending) { r.Asked() },
+		Decided: func(tool string, d guard.Decision) {
+			one := Decision{Tool: tool, Allowed: d.Allowed, ID: d.ID}
+			if !d.Allowed {
+				one.Code = (&guard.Refused{Decision: d}).Code()
+			}
+			r.Decided(one)
+		},
+	}, cancel
+}
+
+// Functions are the names of the tools that answer once.
+func Functions() []string {
+	return []string{"read_file", "delete_file", "send", "pay", "set_limit", "set_rate", "count", "tag", "title", "fails", "unlisted"}
+}
+
+// Function is what a tool does.
+func (r *Run) Function(tool string, arguments map[string]any) (string, error) {
+	if err := r.Ran(tool, arguments); err != nil {
+		return "", err
+	}
+	switch tool {
+	case "read_file":
+		return fmt.Sprintf("text of %v", arguments["path"]), nil
+	case "fails":
+		return "", errors.New("disk")
+	}
+	return "done", nil
 }

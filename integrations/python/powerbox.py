@@ -86,7 +86,7 @@ class Unavailable(Refused):
     def __init__(self, why):
         super().__init__({
             "text": "Whether it is allowed cannot be told now; nothing is done without an answer.",
-            "reasons": [{"code": "authorization_unavailable", "message": str(why)}],
+            "reasons": [{"code": "authorization_unavailable", "message": str(why)}], "retryable": True,
         })
 
 
@@ -349,7 +349,10 @@ def _agents_of(result):
 
 
 def _name_of(agent):
-    name = getattr(agent, "name", None)
+    return _named(getattr(agent, "name", None))
+
+
+def _named(name):
     if not isinstance(name, str) or not name:
         raise Refused({"text": "a target without a name cannot be validated", "reasons": [{"code": "agent_unknown"}]})
     return name
@@ -603,9 +606,3 @@ def _parsed(text):
         return json.loads(text) if text else {}
     except ValueError:
         return None
-
-
-def _named(name):
-    if not isinstance(name, str) or not name:
-        raise Refused({"text": "a target without a name cannot be validated", "reasons": [{"code": "agent_unknown"}]})
-    return name

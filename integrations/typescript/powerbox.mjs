@@ -24,6 +24,7 @@ export class Unavailable extends Refused {
     super({
       text: 'Whether it is allowed cannot be told now; nothing is done without an answer.',
       reasons: [{ code: 'authorization_unavailable', message: why }],
+      retryable: true,
     });
   }
 }
