@@ -20,6 +20,7 @@ var frameworkRows = map[string]struct{ framework, call, file, version string }{
 	"mcp-node":      {"MCP TypeScript SDK", "guardServer", "../integrations/typescript/package.json", `"@modelcontextprotocol/sdk": "(.*?)"`},
 	"eino":          {"Eino", "powerboxeino.Middleware", "../integrations/eino/go.mod", `cloudwego/eino v(\S+)`},
 	"genkit":        {"Genkit for Go", "powerboxgenkit.DefineTool", "../integrations/genkit/go.mod", `firebase/genkit/go v(\S+)`},
+	"adk":           {"ADK for Go", "powerboxadk.Gate.Plugin", "../integrations/adk/go.mod", `google.golang.org/adk/v2 v(\S+)`},
 	"adk-python":    {"ADK for Python", "Tools.adk", "../integrations/conformance/python/stub_adk.py", `google-adk (\d+\.\d+)`},
 	"langgraph":     {"LangGraph", "Tools.langgraph", "../integrations/conformance/python/stub_langgraph.py", `langgraph (\d+\.\d+)`},
 	"crewai":        {"CrewAI", "Tools.crewai", "../integrations/conformance/python/stub_crewai.py", `crewai (\d+\.\d+)`},
@@ -149,4 +150,12 @@ func TestFrameworksPageExamples(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+}
+
+// Tools that an adapter in TypeScript cannot guard are an error when the program starts.
+func TestFrameworksRefuseWhatTheyCannotGuard(t *testing.T) {
+	cmd := inNode("unguarded")(t)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

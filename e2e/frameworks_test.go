@@ -40,6 +40,7 @@ var adapters = []adapter{
 	{"mcp-node", inNode("mcp")},
 	{"eino", inGo("eino")},
 	{"genkit", inGo("genkit")},
+	{"adk", inGo("adk")},
 }
 
 // inGo builds the driver of a module, which has dependencies of its own.
@@ -77,6 +78,27 @@ func inPython(framework string) func(*testing.T) *exec.Cmd {
 		cmd.Dir = "../integrations/conformance/python"
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+module, "http_proxy=http://127.0.0.1:9")
 		return cmd
+	}
+}
+
+// readsDrivers reads what the drivers are made of, or a cached result would stand for it.
+func readsDrivers(t *testing.T) {
+	t.Helper()
+	for _, folder := range []string{"../integrations", "../holder/guard"} {
+		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.Name() == "node_modules":
+				return filepath.SkipDir
+			case entry.Type().IsRegular():
+				_, err = os.ReadFile(path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -201,6 +223,7 @@ func TestFrameworkConformance(t *testing.T) {
 	for _, a := range adapters {
 		names = append(names, a.name)
 	}
+	readsDrivers(t)
 	w := frameworkTown(t, names)
 	gates, followed := badGates(t)
 	t.Run("adapters", func(t *testing.T) {

@@ -361,13 +361,11 @@ def _named(name):
 class Tools:
     """The tools of a framework: every call is asked about before it runs.
 
-    target is the agent at the gate whose skills the tools are. origin is the agent that
-    calls them; None takes the name that the framework gives, or that of acting(). names
-    maps a tool to its (target, skill), if they differ from target and the tool's name.
-    handoffs maps a tool that hands over to the name of an agent, or to a function of its
-    arguments that returns one. agents maps names of the framework's agents to names at
-    the gate. decided(tool, decision) is told of each decision: the answer's context with
-    "allowed".
+    target is the agent at the gate whose skills the tools are. origin is the agent that calls
+    them; None takes the framework's name, or that of acting(). names maps a tool to another
+    (target, skill). handoffs maps a tool that hands over to an agent's name, or to a function
+    of its arguments that returns one. agents maps the framework's names of agents to those at
+    the gate. decided(tool, decision) is told of each decision: the context with "allowed".
     """
 
     def __init__(self, gate, target, origin=None, names=None, handoffs=None, agents=None, decided=None):
@@ -384,14 +382,13 @@ class Tools:
 
     def _tells(self, tool, check):
         try:
-            return self._told(tool, check(), True)
-        except Refused as why:
-            self._told(tool, why.context, False)
-            raise
-        except Exception as why:  # what some frameworks would take for a yes
-            failed = Unavailable(type(why).__name__)
-            self._told(tool, failed.context, False)
-            raise failed from None
+            context = check()
+        except Exception as why:  # some frameworks take an error for a yes
+            refused = why if isinstance(why, Refused) else Unavailable(type(why).__name__)
+            self._told(tool, refused.context, False)
+            raise refused from None
+        self._told(tool, context, True)
+        return context
 
     def _asked(self, tool, arguments, agent):
         origin = self._acts(agent)
@@ -410,7 +407,6 @@ class Tools:
     def _told(self, tool, context, allowed):
         if self._decided is not None:
             self._decided(tool, dict(context, allowed=allowed))
-        return context
 
     def tell(self, decision, failed=False):
         """Tell the gate what became of a call. An outcome that cannot be told stays unknown on record."""
@@ -492,10 +488,7 @@ class Tools:
         return wrap_tool_call, awrap_tool_call
 
     def crewai(self):
-        """Register hooks around every tool call of every crew; the agent is known by its role.
-
-        CrewAI calls a tool although its hook failed, so the hook blocks on every error.
-        """
+        """Register hooks around every tool call of every crew; the agent is known by its role."""
         from crewai.hooks import register_after_tool_call_hook, register_before_tool_call_hook
 
         calls = threading.local()  # both hooks of a call run on its thread
@@ -506,7 +499,7 @@ class Tools:
                 role = getattr(context.agent, "role", None)
                 kept = self.ask(context.tool_name, context.tool_input, role.strip() if role else None)
                 return None
-            except Exception as why:
+            except Exception as why:  # CrewAI calls a tool whose hook raises
                 kept = why
                 return False
             finally:
@@ -564,23 +557,19 @@ class Tools:
         return guarded
 
     def claude(self, agent=None):
-        """hooks for ClaudeAgentOptions. A tool mcp__SERVER__TOOL is the skill TOOL of the agent SERVER.
+        """hooks for ClaudeAgentOptions. The tool mcp__SERVER__TOOL is the skill TOOL of the agent SERVER.
 
-        agent acts on the main thread, a sub-agent under its type. No opinion is given on
-        what is allowed, so that the permissions of Claude Code count as well.
+        agent acts on the main thread. The permissions of Claude Code count for what is allowed.
         """
         from claude_agent_sdk import HookMatcher
 
         open_calls = {}
 
-        def named(tool):
-            parts = tool.split("__", 2)
-            if len(parts) == 3 and parts[0] == "mcp":
-                self._names.setdefault(tool, (parts[1], parts[2]))
-
         async def before(data, call, context):
             try:
-                named(data["tool_name"])
+                parts = data["tool_name"].split("__", 2)
+                if len(parts) == 3 and parts[0] == "mcp":
+                    self._names.setdefault(data["tool_name"], (parts[1], parts[2]))
                 who = data.get("agent_type") if data.get("agent_id") else agent
                 open_calls[call] = await _in_thread(self.ask, data["tool_name"], data["tool_input"], who)
                 return {}

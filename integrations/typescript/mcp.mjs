@@ -6,6 +6,12 @@ import { refusal, Refused } from './powerbox.mjs';
  * a name, or a function of the request's extra (session, authInfo) that returns one.
  */
 export function guardServer(server, held, agent) {
+  if (Object.keys(server._registeredTools ?? {}).length > 0) {
+    throw new TypeError('the server has tools already, which would not be guarded: call guardServer before they are registered');
+  }
+  server.experimental.tasks.registerToolTask = (name) => {
+    throw new TypeError(`tool ${JSON.stringify(name)} runs as a task, which cannot be guarded`);
+  };
   for (const method of ['registerTool', 'tool']) {
     const register = server[method].bind(server);
     server[method] = (name, ...rest) => {
