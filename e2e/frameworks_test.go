@@ -148,14 +148,14 @@ func (d *driver) runs(s conformance.Step) conformance.Reply {
 	d.t.Helper()
 	d.n++
 	r := conformance.Request{
-		ID: d.n, URL: cmp.Or(d.gates[s.Gate], d.w.url), Token: guardToken, TimeoutMS: cmp.Or(s.TimeoutMS, 10_000), WaitMS: s.WaitMS,
+		ID: d.n, URL: cmp.Or(d.gates[s.Gate], d.w.url), Token: frameworkToken(d.name), TimeoutMS: cmp.Or(s.TimeoutMS, 10_000), WaitMS: s.WaitMS,
 		Agent: d.named(cmp.Or(s.Agent, "lead")), Calls: s.Calls, Stream: s.Stream,
 	}
 	if s.To != "" {
 		r.To = d.named(s.To)
 	}
 	if s.Gate == "stranger" {
-		r.Token = strings.ToUpper(guardToken)
+		r.Token = strings.ToUpper(r.Token)
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {

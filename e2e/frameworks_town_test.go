@@ -17,7 +17,7 @@ const frameworkConfiguration = `listen: 127.0.0.1:%[1]s
 issuer: {url: "%[2]s"}
 identity:
   dev: [{name: carol, token: carol-session-token}]
-  guards: [{name: program, token_file: guard.token, agents: [%[3]s]}]
+  guards: [%[3]s]
 defaults: {mode: scoped}
 limits: {denials: 0}
 approvals: {rules: [{agent: tools, approvers: ["user:carol"]}]}
@@ -51,24 +51,26 @@ agents:
 
 const frameworkLead = "fs/read, fs/watch, fs/fail, mail/send, refund/pay, limit/set, limit/rate, limit/count, label/tag, label/title"
 
-// frameworkTown is one server for all adapters. Each has agents of its own: what is
-// stopped or approved for one does not count for another.
+func frameworkToken(adapter string) string { return guardToken + "-" + adapter }
+
+// frameworkTown is one server for all adapters. Each is a guard with agents of its own:
+// what is stopped, asked or approved for one does not count for another.
 func frameworkTown(t *testing.T, adapters []string) *town {
 	t.Helper()
 	w := &town{t: t, dir: t.TempDir()}
 	port := freePort(t)
 	w.url = "http://127.0.0.1:" + port
-	var names []string
+	var guards []string
 	var agents, offers, skills, scopes strings.Builder
 	for _, a := range adapters {
-		names = append(names, a+"-lead", a+"-helper", a+"-spare")
+		w.write(a+".token", frameworkToken(a))
+		guards = append(guards, fmt.Sprintf("{name: %[1]s, token_file: %[1]s.token, agents: [%[1]s-lead, %[1]s-helper, %[1]s-spare]}", a))
 		fmt.Fprintf(&agents, "  - {id: %[1]s-lead, protocol: local}\n  - {id: %[1]s-spare, protocol: local}\n  - {id: %[1]s-helper, protocol: local, required: [work/do]}\n", a)
 		fmt.Fprintf(&offers, "  %s-helper: [{id: work, operations: [do]}]\n", a)
 		fmt.Fprintf(&skills, "  %s-helper: [{skill: work, grant: work, operation: do}]\n", a)
 		fmt.Fprintf(&scopes, "  %[1]s-lead: {tools: [%[2]s], %[1]s-helper: [work/do]}\n  %[1]s-spare: {tools: [%[2]s]}\n  %[1]s-helper: {tools: [fs/read]}\n", a, frameworkLead)
 	}
-	w.write("guard.token", guardToken+"\n")
-	w.write("powerbox.yaml", fmt.Sprintf(frameworkConfiguration, port, w.url, strings.Join(names, ", "), agents.String(), offers.String(), skills.String(), scopes.String()))
+	w.write("powerbox.yaml", fmt.Sprintf(frameworkConfiguration, port, w.url, strings.Join(guards, ", "), agents.String(), offers.String(), skills.String(), scopes.String()))
 	w.boot()
 	return w
 }
