@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -28,7 +27,8 @@ import (
 
 func main() {
 	if err := conformance.Serve(context.Background(), os.Stdin, os.Stdout, run); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 
 	"github.com/cloudwego/eino/adk"
@@ -21,7 +20,8 @@ import (
 
 func main() {
 	if err := conformance.Serve(context.Background(), os.Stdin, os.Stdout, run); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
