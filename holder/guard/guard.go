@@ -282,7 +282,10 @@ func (g *Gate) post(ctx context.Context, path string, body, into any) error {
 	}
 	r.Header.Set("Authorization", "Bearer "+g.Token)
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := g.HTTP.Do(r)
+	client := *g.HTTP
+	// The token is for the gate alone, and an answer from elsewhere is none.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := client.Do(r)
 	if err != nil {
 		return fmt.Errorf("guard: the gate does not answer, so nothing is allowed: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
@@ -55,6 +56,12 @@ type Config struct {
 	Reads map[string]Skill
 	// Agents are the names of agents at the gate, where they have others there.
 	Agents map[string]string
+	// Wait has a call that a person must approve wait, until its context ends. Asked, which
+	// may be nil, is told of the question.
+	Wait  bool
+	Asked func(guard.Pending)
+	// Decided is told of each decision on a call of a tool or a hand-off. Optional.
+	Decided func(what string, d guard.Decision)
 	// Log gets the refused attempts. Optional: slog.Default.
 	Log *slog.Logger
 }
@@ -62,6 +69,7 @@ type Config struct {
 // Gate holds a hierarchy to scopes.
 type Gate struct {
 	config Config
+	tools  *guard.Tools
 
 	mu      sync.Mutex
 	agents  map[string]agent.Agent
@@ -91,7 +99,7 @@ func New(c Config) (*Gate, error) {
 		c.Log = slog.Default()
 	}
 	return &Gate{
-		config: c, agents: map[string]agent.Agent{}, parents: map[string]string{}, guarded: map[string]bool{},
+		config: c, tools: &guard.Tools{Gate: c.Gate, Wait: c.Wait, Asked: c.Asked, Decided: c.Decided}, agents: map[string]agent.Agent{}, parents: map[string]string{}, guarded: map[string]bool{},
 		most: maxRuns, runs: map[string]*run{}, pending: map[call]guard.Decision{},
 	}, nil
 }
@@ -240,7 +248,7 @@ func (g *Gate) handoff(ctx agent.Context, from, to string) (guard.Decision, erro
 	if from == "" {
 		return guard.Decision{}, &guard.Refused{Decision: guard.Decision{Text: "agent " + to + " runs where nobody is known to hand over to it"}}
 	}
-	d, err := g.config.Gate.Check(ctx, guard.Attempt{From: g.named(from), To: g.named(to), Context: ctx.SessionID(), Trace: ctx.InvocationID()})
+	d, err := g.tools.Try(ctx, to, guard.Attempt{From: g.named(from), To: g.named(to), Context: ctx.SessionID(), Trace: ctx.InvocationID()})
 	if err == nil {
 		g.mu.Lock()
 		r := g.run(ctx.InvocationID())
@@ -351,7 +359,7 @@ func (g *Gate) ask(ctx agent.Context, from, name string, args map[string]any) (g
 	if err != nil {
 		return guard.Decision{}, err
 	}
-	return g.config.Gate.Check(ctx, guard.Attempt{
+	return g.tools.Try(ctx, name, guard.Attempt{
 		From: g.named(from), To: mapped.Agent, Skill: mapped.Skill, Arguments: raw, Context: ctx.SessionID(), Trace: ctx.InvocationID(),
 	})
 }
@@ -386,6 +394,9 @@ func (g *Gate) refused(ctx context.Context, from, what string, err error) map[st
 		out = map[string]any{
 			"error": refused.Code(), "message": refused.Error(), "missing": refused.Decision.Missing,
 			"decision": refused.Decision.ID, "retryable": refused.Decision.Retryable,
+		}
+		if p := refused.Decision.Pending; p != nil {
+			out["pending"] = map[string]any{"id": p.ID, "approvalUrl": p.URL, "expires": p.Expires.Format(time.RFC3339), "interval": p.Interval}
 		}
 	}
 	g.config.Log.WarnContext(ctx, "refused", "agent", from, "what", what, "error", err)

@@ -15,6 +15,9 @@ serve`, docs/how-to/guards.md) before something happens inside the program:
     with acting("triage"):                # whose tools run
         ...
 
+    tools = Tools(gate, "files", "triage")  # the tools of a framework, all at once
+    ToolNode([read_file], wrap_tool_call=tools.langgraph()[0])
+
 The laws: no answer is a denial; a denial raises Refused (or returns a refusal,
 with refusal=...), and nothing goes on after it; who acts is said by the program
 with acting(), never by a model's arguments.
@@ -22,14 +25,16 @@ with acting(), never by a model's arguments.
 
 import contextlib
 import contextvars
+import copy
 import functools
 import inspect
 import json
+import threading
 import time
 import urllib.error
 import urllib.request
 
-__all__ = ["Gate", "Refused", "Unavailable", "acting"]
+__all__ = ["Gate", "Refused", "Tools", "Unavailable", "acting", "refusal"]
 
 _MAX_ANSWER = 1 << 20
 _HANDOFF = "powerbox.handoff"
@@ -81,7 +86,7 @@ class Unavailable(Refused):
     def __init__(self, why):
         super().__init__({
             "text": "Whether it is allowed cannot be told now; nothing is done without an answer.",
-            "reasons": [{"code": "authorization_unavailable", "message": str(why)}],
+            "reasons": [{"code": "authorization_unavailable", "message": str(why)}], "retryable": True,
         })
 
 
@@ -344,7 +349,249 @@ def _agents_of(result):
 
 
 def _name_of(agent):
-    name = getattr(agent, "name", None)
+    return _named(getattr(agent, "name", None))
+
+
+def _named(name):
     if not isinstance(name, str) or not name:
         raise Refused({"text": "a target without a name cannot be validated", "reasons": [{"code": "agent_unknown"}]})
     return name
+
+
+class Tools:
+    """The tools of a framework: every call is asked about before it runs.
+
+    target is the agent at the gate whose skills the tools are. origin is the agent that calls
+    them; None takes the framework's name, or that of acting(). names maps a tool to another
+    (target, skill). handoffs maps a tool that hands over to an agent's name, or to a function
+    of its arguments that returns one. agents maps the framework's names of agents to those at
+    the gate. decided(tool, decision) is told of each decision: the context with "allowed".
+    """
+
+    def __init__(self, gate, target, origin=None, names=None, handoffs=None, agents=None, decided=None):
+        self._gate, self._target, self._origin, self._decided = gate, target, origin, decided
+        self._names, self._handoffs, self._agents = names or {}, handoffs or {}, agents or {}
+
+    def ask(self, tool, arguments, agent=None):
+        """Return the decision on a call, or raise Refused. agent is the framework's name of the caller."""
+        return self._tells(tool, lambda: self._asked(tool, arguments, agent))
+
+    def hand_over(self, to, agent=None):
+        """Validate a hand-off, or raise Refused."""
+        self.tell(self._tells("", lambda: self._gate.check(self._acts(agent), _named(self._agents.get(to, to)))))
+
+    def _tells(self, tool, check):
+        try:
+            context = check()
+        except Exception as why:  # some frameworks take an error for a yes
+            refused = why if isinstance(why, Refused) else Unavailable(type(why).__name__)
+            self._told(tool, refused.context, False)
+            raise refused from None
+        self._told(tool, context, True)
+        return context
+
+    def _asked(self, tool, arguments, agent):
+        origin = self._acts(agent)
+        if not isinstance(arguments, dict):
+            raise Refused({"text": "the arguments are no object", "reasons": [{"code": "params"}]})
+        to = self._handoffs.get(tool)
+        if to is not None:
+            to = to(arguments) if callable(to) else to
+            return self._gate.check(origin, _named(self._agents.get(to, to)))
+        target, skill = self._names.get(tool, (self._target, tool))
+        return self._gate.check(origin, target, skill, arguments)
+
+    def _acts(self, agent):
+        return self._origin or self._agents.get(agent, agent) or _acting.get()
+
+    def _told(self, tool, context, allowed):
+        if self._decided is not None:
+            self._decided(tool, dict(context, allowed=allowed))
+
+    def tell(self, decision, failed=False):
+        """Tell the gate what became of a call. An outcome that cannot be told stays unknown on record."""
+        try:
+            self._gate.outcome(decision, failed)
+        except Refused:
+            pass
+
+    def adk(self, name="powerbox"):
+        """A plugin for the Runner of ADK: tools, and transfers by transfer_to_agent."""
+        from google.adk.plugins.base_plugin import BasePlugin
+
+        self._handoffs.setdefault("transfer_to_agent", lambda arguments: arguments.get("agent_name"))
+        tools, open_calls = self, {}
+
+        def call_of(context):
+            return context.invocation_id, context.function_call_id
+
+        async def ended(context, failed):
+            decision = open_calls.pop(call_of(context), None)
+            if decision is not None:
+                await _in_thread(tools.tell, decision, failed)
+
+        class Plugin(BasePlugin):
+            async def before_tool_callback(self, *, tool, tool_args, tool_context):
+                try:
+                    decision = await _in_thread(tools.ask, tool.name, tool_args, tool_context.agent_name)
+                except Refused as why:
+                    return json.loads(refusal(why))
+                open_calls[call_of(tool_context)] = decision
+                return None
+
+            async def after_tool_callback(self, *, tool, tool_args, tool_context, result):
+                await ended(tool_context, False)
+
+            async def on_tool_error_callback(self, *, tool, tool_args, tool_context, error):
+                await ended(tool_context, True)
+
+        return Plugin(name=name)
+
+    def langgraph(self, agent=None):
+        """The pair wrap_tool_call, awrap_tool_call of a ToolNode."""
+        from langchain_core.messages import ToolMessage
+
+        def denied(call, why):
+            return ToolMessage(content=refusal(why), name=call["name"], tool_call_id=call["id"], status="error")
+
+        def failed(result):
+            return getattr(result, "status", None) == "error"
+
+        def wrap_tool_call(request, execute):
+            call = request.tool_call
+            try:
+                decision = self.ask(call["name"], call["args"], agent)
+            except Refused as why:
+                return denied(call, why)
+            try:
+                result = execute(request)
+            except BaseException:
+                self.tell(decision, True)
+                raise
+            self.tell(decision, failed(result))
+            return result
+
+        async def awrap_tool_call(request, execute):
+            call = request.tool_call
+            try:
+                decision = await _in_thread(self.ask, call["name"], call["args"], agent)
+            except Refused as why:
+                return denied(call, why)
+            try:
+                result = await execute(request)
+            except BaseException:
+                await _in_thread(self.tell, decision, True)
+                raise
+            await _in_thread(self.tell, decision, failed(result))
+            return result
+
+        return wrap_tool_call, awrap_tool_call
+
+    def crewai(self):
+        """Register hooks around every tool call of every crew; the agent is known by its role."""
+        from crewai.hooks import register_after_tool_call_hook, register_before_tool_call_hook
+
+        calls = threading.local()  # both hooks of a call run on its thread
+
+        def before(context):
+            kept = None
+            try:
+                role = getattr(context.agent, "role", None)
+                kept = self.ask(context.tool_name, context.tool_input, role.strip() if role else None)
+                return None
+            except Exception as why:  # CrewAI calls a tool whose hook raises
+                kept = why
+                return False
+            finally:
+                calls.open = getattr(calls, "open", []) + [kept]
+
+        def after(context):
+            kept = calls.open.pop() if getattr(calls, "open", None) else None
+            if isinstance(kept, Refused):
+                return refusal(kept)
+            if isinstance(kept, dict):
+                said = str(context.tool_result or "")
+                self.tell(kept, said.startswith(("Error executing tool", "Tool execution blocked by hook")))
+            return None
+
+        register_before_tool_call_hook(before)
+        register_after_tool_call_hook(after)
+
+    def openai_agents(self, agent):
+        """Guard the function tools and hand-offs of an agent of the OpenAI Agents SDK. Returns the agent."""
+        own = [copy.copy(tool) for tool in agent.tools]  # another agent may have the same tool
+        for tool in own:
+            if getattr(tool, "on_invoke_tool", None) is None:
+                raise TypeError("tool %r runs elsewhere, so it cannot be guarded here" % getattr(tool, "name", tool))
+            tool.on_invoke_tool = self._invoked(tool, agent.name, tool.on_invoke_tool)
+        agent.tools = own
+        agent.handoffs = [copy.copy(handoff) for handoff in agent.handoffs]
+        for handoff in agent.handoffs:
+            if not hasattr(handoff, "on_invoke_handoff"):
+                raise TypeError("want handoff(agent) in place of an agent in handoffs")
+            handoff.on_invoke_handoff = self._handed(agent.name, handoff.on_invoke_handoff)
+        return agent
+
+    def _handed(self, agent, invoke):
+        @functools.wraps(invoke)
+        async def guarded(*args, **kwargs):
+            to = await invoke(*args, **kwargs)
+            await _in_thread(self.hand_over, to.name, agent)
+            return to
+        return guarded
+
+    def _invoked(self, tool, agent, invoke):
+        @functools.wraps(invoke)
+        async def guarded(context, arguments):
+            try:
+                decision = await _in_thread(self.ask, tool.name, _parsed(arguments), agent)
+            except Refused as why:
+                return refusal(why)
+            try:
+                result = await invoke(context, arguments)
+            except BaseException:
+                await _in_thread(self.tell, decision, True)
+                raise
+            await _in_thread(self.tell, decision)
+            return result
+        return guarded
+
+    def claude(self, agent=None):
+        """hooks for ClaudeAgentOptions. The tool mcp__SERVER__TOOL is the skill TOOL of the agent SERVER.
+
+        agent acts on the main thread. The permissions of Claude Code count for what is allowed.
+        """
+        from claude_agent_sdk import HookMatcher
+
+        open_calls = {}
+
+        async def before(data, call, context):
+            try:
+                parts = data["tool_name"].split("__", 2)
+                if len(parts) == 3 and parts[0] == "mcp":
+                    self._names.setdefault(data["tool_name"], (parts[1], parts[2]))
+                who = data.get("agent_type") if data.get("agent_id") else agent
+                open_calls[call] = await _in_thread(self.ask, data["tool_name"], data["tool_input"], who)
+                return {}
+            except Exception as why:
+                said = refusal(why) if isinstance(why, Refused) else "not allowed"
+                return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": said}}
+
+        async def after(data, call, context):
+            decision = open_calls.pop(call, None)
+            if decision is not None:
+                await _in_thread(self.tell, decision, data["hook_event_name"] == "PostToolUseFailure")
+            return {}
+
+        self._handoffs.setdefault("Task", lambda arguments: arguments.get("subagent_type"))
+        self._handoffs.setdefault("Agent", self._handoffs["Task"])
+        return {"PreToolUse": [HookMatcher(hooks=[before])], "PostToolUse": [HookMatcher(hooks=[after])],
+                "PostToolUseFailure": [HookMatcher(hooks=[after])]}
+
+
+def _parsed(text):
+    """The arguments as the SDK reads them; text that is no JSON is no object either."""
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return None
