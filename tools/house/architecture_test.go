@@ -12,7 +12,7 @@ import (
 
 var (
 	mapRow  = regexp.MustCompile(`(?m)^\| (` + "`[^|]*`" + `) \|`)
-	mapName = regexp.MustCompile("`([a-z0-9./]+)`")
+	mapName = regexp.MustCompile("`([a-z0-9./-]+)`")
 	mapFile = regexp.MustCompile("`([a-z0-9_/]+\\.go)`")
 )
 
