@@ -132,7 +132,7 @@ Median over the rounds.
 {{.Curve}}{{.Console}}{{.Hostile}}{{.Soak}}## Peers
 
 {{range .Peers}}- {{.}}
-{{end}}`))
+{{end}}{{.Size}}`))
 
 // The sections that a soak, bench/hostile and bench/console write, which stay as they are when the
 // table is measured anew.
@@ -175,6 +175,18 @@ func hostileOf(page string) string {
 	return hostileBegins + section
 }
 
+// sizeBegins begins the section about the size of the programs, which is the last one.
+const sizeBegins = "\n## Size and start\n\n"
+
+// sizeOf returns the section of a page about the size of the programs, "" for none.
+func sizeOf(page string) string {
+	_, rest, found := strings.Cut(page, sizeBegins)
+	if !found {
+		return ""
+	}
+	return sizeBegins + rest
+}
+
 // withSoak returns a page with another section about a soak.
 func withSoak(page, text string) string {
 	before, after, _ := strings.Cut(strings.Replace(page, soakOf(page), "", 1), soakEnds)
@@ -192,7 +204,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	times, others := lines(rounds)
 	return layout.Execute(w, map[string]any{
 		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
-		"Curve": f.curve, "Console": f.console, "Hostile": f.hostile, "Soak": f.soak, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
+		"Curve": f.curve, "Console": f.console, "Hostile": f.hostile, "Soak": f.soak, "Size": f.size, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
 	})
 }
 

@@ -23,6 +23,9 @@ func TestHostileSectionIsKept(t *testing.T) {
 	if got := hostileOf(page); got != hostile {
 		t.Errorf("%q; want %q", got, hostile)
 	}
+	if got := sizeOf(page + sizeBegins + "sizes\n"); got != sizeBegins+"sizes\n" || sizeOf(page) != "" {
+		t.Errorf("the section about sizes: %q", got)
+	}
 	if got := consoleOf(page); got != console {
 		t.Errorf("%q; want %q", got, console)
 	}

@@ -35,6 +35,7 @@ type field struct {
 	soak    string   // the section about the last soak
 	console string   // the section about the console
 	hostile string   // the section about hostile requests
+	size    string   // the section about the size of the programs
 	peers   []string // modules with versions that are not this program's
 	// closers end the started processes and servers.
 	closers []func() error

@@ -57,7 +57,7 @@ func startRemote(t *testing.T, replicas int, o options, flags ...string) (*town,
 	w := start(t, o)
 	w.apart = front
 	for range replicas {
-		r := &replica{w: w, state: filepath.Join(t.TempDir(), "state"), address: "127.0.0.1:" + freePort(t), flags: flags}
+		r := &replica{w: w, state: filepath.Join(t.TempDir(), "state"), address: "127.0.0.1:" + freePort(t), flags: flags, program: o.gateway}
 		if o.on.binding == overGRPC { // of several, the last is spoken to
 			w.grpc["documents"] = "127.0.0.1:" + freePort(t)
 			r.flags = append([]string{"--grpc-listen", w.grpc["documents"]}, flags...)
@@ -76,7 +76,7 @@ func (r *replica) enroll() {
 	if err := os.WriteFile(file, []byte(strings.TrimSpace(r.w.run("gateway", "token", "--agent", "documents"))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "gateway", "enroll", "--server", r.w.url, "--token-file", file, "--state", r.state).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), cmp.Or(r.program, binary), "gateway", "enroll", "--server", r.w.url, "--token-file", file, "--state", r.state).CombinedOutput()
 	if err != nil {
 		t.Fatalf("enroll: %v\n%s", err, out)
 	}

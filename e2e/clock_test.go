@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// movable builds, once, the program whose clock a file moves (cmd/powerbox/clock_faults.go).
+// movable builds, once, the program whose clock a file moves (internal/cli/clock_faults.go).
 var movable = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "powerbox-faults")
 	out, err := exec.Command("go", "build", "-C", "..", "-tags", "faults", "-o", path, "./cmd/powerbox").CombinedOutput()

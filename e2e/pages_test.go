@@ -77,7 +77,7 @@ func allPages(t *testing.T) (*town, *pagesBank, map[string][]string) {
 	denied := w.records("decision=DENY&limit=1")[0].ID
 	return w, bank, map[string][]string{
 		"/approve": {"/approve"}, "/approve/{id}": {"/approve/" + bank.approvalID("carol", waiting.code), "/approve/" + answered, "alice /approve/" + call.asked()},
-		"/approved": {"/approved"}, "/login": {"/login?next=/approve"}, "/passkeys": {"/passkeys"}, "/first": {"/first?secret=none"}, "/activity": {"/activity"}, "/people": {"/people"},
+		"/approved": {"/approved"}, "/login": {"/login?next=/approve"}, "/passkeys": {"/passkeys"}, "/sessions": {"/sessions"}, "/first": {"/first?secret=none"}, "/activity": {"/activity"}, "/people": {"/people"},
 		"/hosts": {"/hosts"}, "/hosts/{host}/revoke": {"/hosts/" + hostID + "/revoke"}, "/hosts/{host}/link": {"/hosts/" + hostID + "/link"},
 		"/host-agents/{agent}/revoke": {"/host-agents/" + known.id + "/revoke"}, "/host-agents/{agent}/grants": {"/host-agents/" + known.id + "/grants?capability=transfer_money"},
 		"/registry": {"/registry"}, "/registry/{id}": {"/registry/documents"},

@@ -169,3 +169,50 @@ func TestATK63_TheRegistryIsClosedToFrozenPeople(t *testing.T) {
 	w.run("freeze", "user:bob", "--reason", "by the other verb")
 	see("a person whom powerbox freeze stopped", bobToken, http.StatusForbidden)
 }
+
+// TestLoggedOutEverywhere ends the logins of a person, in a shell by an administrator and on
+// the person's own page. Sessions of browsers and tokens of shells from before do not count,
+// a new login does, and the list of sessions follows.
+func TestLoggedOutEverywhere(t *testing.T) {
+	l := newLogin(t)
+	w := start(t, options{
+		callers: "  providers:\n    - {issuer: https://login.example.org, audience: [https://agents.example.org], jwks_file: keys.json}\n",
+		files:   map[string]string{"keys.json": l.jwks(t)}, policies: asking,
+	})
+	pendingIn(t, w.caller(aliceToken).asksForReports())
+	shell := http.Header{"Authorization": {"Bearer " + l.session(t, "alice", fact{"aud": w.url + "/approve", "iat": time.Now().Add(-time.Second).Unix()})}}
+	lists := func() int { return w.sends(http.MethodGet, "/v1/approvals", shell) }
+	open := func() int {
+		return strings.Count(string(w.operator(http.MethodGet, "/v1/sessions?principal=user:alice", nil)), `"began"`)
+	}
+	laptop, phone := w.atPage("alice"), w.atPage("alice")
+	if got := open(); got != 2 {
+		t.Errorf("%d sessions of alice are open; want 2", got)
+	}
+	at := func(v *atPage) bool {
+		status, page := v.get("/hosts")
+		return status == http.StatusOK && strings.Contains(page, `action="/logout"`)
+	}
+	if !at(laptop) || !at(phone) || lists() != http.StatusOK {
+		t.Fatal("alice is not logged in to begin with")
+	}
+	if out := w.run("person", "logout", "user:alice", "--reason", "left the laptop open"); !strings.Contains(out, "user:alice is logged out everywhere") {
+		t.Errorf("powerbox person logout says %q", out)
+	}
+	if at(laptop) || at(phone) || lists() == http.StatusOK || open() != 0 {
+		t.Errorf("after person logout: logged in %t at the laptop, %t at the phone, HTTP %d in the shell, %d sessions; want refusals and none", at(laptop), at(phone), lists(), open())
+	}
+	laptop = w.atPage("alice")
+	if !at(laptop) || open() != 1 {
+		t.Errorf("after a new login: logged in %t, %d sessions; want true and one", at(laptop), open())
+	}
+	if status, _ := laptop.post("/sessions/end-all", nil); status != http.StatusOK {
+		t.Errorf("alice logs out everywhere on her page: HTTP %d", status)
+	}
+	if at(laptop) || open() != 0 {
+		t.Errorf("after that: logged in %t at the laptop, %d sessions; want a refusal and none", at(laptop), open())
+	}
+	if got := strings.Count(w.run("evidence", "export", "--out", "-"), "person.logout"); got != 2 {
+		t.Errorf("%d logouts are on record; want 2", got)
+	}
+}

@@ -55,7 +55,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binary = filepath.Join(dir, "powerbox")
-	if out, err := exec.Command("go", "build", "-C", "..", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {
+	if built := os.Getenv("E2E_PROGRAM"); built != "" {
+		binary = built
+	} else if out, err := exec.Command("go", "build", "-C", "..", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -320,6 +322,7 @@ type options struct {
 	host      string                        // 127.0.0.1 where empty; browsers have passkeys at localhost
 	tls       *tls.Config                   // how the harness itself speaks to the server
 	database  string                        // URL of an empty PostgreSQL database to run on; "" for SQLite
+	gateway   string                        // program of its remote gateways; the built one where empty
 }
 
 const (

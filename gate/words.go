@@ -68,11 +68,10 @@ func untold(message string) []evidence.Reason { return says(CodeUnavailable, mes
 // notBound says why free content is denied; place names where the first of it is, "" for
 // any.
 func notBound(place string) string {
-	content := "free text"
-	if place != "" {
-		content = place + " is free content, which"
+	if place == "" {
+		return "free text cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"
 	}
-	return content + " cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"
+	return place + " is free content, which cannot be held to a capability with constrained operations at this agent; name the skill and its arguments, and send nothing beside"
 }
 
 // atLink has reasons be about a link of the presented chain, or about none where it is

@@ -47,6 +47,7 @@ var pages = []page{
 	{"olivia", "policy", "/admin/policy", ""},
 	{"olivia", "advisor", "/admin/advisor", ""},
 	{"olivia", "settings", "/admin/settings", ""},
+	{"olivia", "sessions", "/sessions", ""},
 	{"olivia", "registry", "/registry", ""},
 	{"alice", "inbox", "/approve", ""},
 	{"alice", "request", "/approve", `main a[href^="/approve/"]`},

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/powerbox-project/powerbox"
@@ -178,7 +180,7 @@ func (c *Client) Agents() ([]Agent, error) {
 		}
 		return nil
 	})
-	slices.SortFunc(out, func(a, b Agent) int { return strings.Compare(a.Provider+" "+a.ID, b.Provider+" "+b.ID) })
+	sorting.Sort(out, func(a, b Agent) int { return strings.Compare(a.Provider+" "+a.ID, b.Provider+" "+b.ID) })
 	return out, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Found is one capability that a search found.
@@ -70,7 +72,7 @@ func (c *Client) Find(ctx context.Context, query string, limit int) ([]Found, er
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Found) int {
+	sorting.Stable(out, func(a, b Found) int {
 		if a.score == b.score && a.Connected != b.Connected {
 			if a.Connected {
 				return -1

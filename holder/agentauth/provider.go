@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	jsonv2 "github.com/go-json-experiment/json"
 
 	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -258,7 +260,7 @@ func (c *Client) Providers() ([]Provider, error) {
 		}
 		return nil
 	})
-	slices.SortFunc(out, func(a, b Provider) int { return strings.Compare(a.Name+" "+a.Issuer, b.Name+" "+b.Issuer) })
+	sorting.Sort(out, func(a, b Provider) int { return strings.Compare(a.Name+" "+a.Issuer, b.Name+" "+b.Issuer) })
 	return out, err
 }
 

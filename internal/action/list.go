@@ -78,6 +78,7 @@ var (
 var (
 	PersonFreeze  = listed(People, "person.freeze")
 	PersonThaw    = listed(People, "person.thaw")
+	PersonLogOut  = listed(People, "person.logout")
 	PersonRemove  = listed(People, "person.remove")
 	PasskeyAdd    = listed(People, "passkey.add")
 	PasskeyRemove = listed(People, "passkey.remove")

@@ -3,13 +3,9 @@
 package app
 
 import (
-	"cmp"
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,12 +13,12 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -44,20 +40,14 @@ import (
 // RecorderID is the name under which one process writes its records.
 const RecorderID = "serve"
 
-// Bounds of the memory of one process.
-const (
-	MemoBytes     = 64 << 20
-	ReplayEntries = 1 << 20
-)
-
 // Instance is one running server: issuer, gateway and operator's interface
 // over one store.
 type Instance struct {
-	Config   *config.Config // as the server started
-	Force    force          // the parts that a reload replaces
+	// The configuration is as the server started.
+	proxy.Proxy
+	Force    force // the parts that a reload replaces
 	reloads  *reloader
 	Ring     *keyring.Ring
-	now      func() time.Time
 	Store    storage
 	writes   *serve.Dependency    // of the store
 	shared   *postgres.Store      // the same where other processes have it, too; nil for a file
@@ -68,7 +58,7 @@ type Instance struct {
 	gateway  *gateway.Gateway
 	sessions *identity.Authenticator
 	// workloads are the trust domains of SPIFFE; nil until callers can be told.
-	workloads *TrustDomains
+	workloads *proxy.TrustDomains
 	Admin     *api.Admin
 	// operatorToken is the shared token, which is no session also where it is switched off.
 	operatorToken string
@@ -76,9 +66,7 @@ type Instance struct {
 	Handler       http.Handler
 	public        *api.Public
 	asker         *witness.Asker // nil without witnesses
-	// Read reads a file that the configuration refers to; os.ReadFile where it is nil.
-	Read func(string) ([]byte, error)
-	grpc []grpcFront
+	grpc          []grpcFront
 	// Doors are where other gateways ask for decisions.
 	Doors []DoorFront
 	// queue is where calls wait to be decided.
@@ -90,8 +78,7 @@ type Instance struct {
 	cards     registry.CardReader // that the pages read
 	// invitation is the message to the first administrator, "" where there is one.
 	invitation string
-	unused     bool          // nothing had been recorded when it was opened
-	Rereads    serve.Rereads // files that are read again
+	unused     bool // nothing had been recorded when it was opened
 
 	desk     *approval.Desk     // nil where nothing is left to people
 	told     *approval.Webhooks // nil without webhooks
@@ -99,8 +86,15 @@ type Instance struct {
 	attended []<-chan struct{}
 
 	began    time.Time               // since when used proofs are remembered
-	before   *UsedProofs             // those of the process before this one; nil for none
+	before   *proxy.UsedProofs       // those of the process before this one; nil for none
 	memories map[string]*gate.Memory // of used proofs, by kind
+}
+
+// New returns an instance that has its configuration alone.
+func New(c *config.Config, now func() time.Time) *Instance {
+	i := &Instance{Proxy: proxy.Proxy{Config: c, Now: now}}
+	i.Consented = i.consented
+	return i
 }
 
 // grpcFront is where the gRPC of one agent is taken.
@@ -128,9 +122,10 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	if len(a.Config.Identity.Dev) > 0 && !a.Dev {
 		return nil, errors.New("identity.dev has built-in users; they are for experiments: remove them, or start with --dev")
 	}
-	i := &Instance{Config: a.Config, now: a.Now, queue: QueueOf(a.Config.Limits, a.Now)}
+	i := New(a.Config, a.Now)
+	i.queue = proxy.QueueOf(a.Config.Limits, a.Now)
 	var err error
-	if i.Ring, err = OpenRing(KeysOf(a.Config), a.Now); err != nil {
+	if i.Ring, err = proxy.OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err
 	}
 	i.Ring.Advice = AdviseReplacing
@@ -210,7 +205,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 func (i *Instance) admin(a Assembly, w *Wiring, own []evidence.PinnedKey, verifier string) *api.Admin {
 	return &api.Admin{
 		Issuer: i.Issuer, Store: i.Store, Exporter: i.Store, Public: i.public,
-		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: DraftsOf(i.Config), Agents: i.agentStatuses, Mode: i.mode, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
+		URL: i.Config.Issuer.URL, FeedKey: i.feedKey.Public(), Keys: keysOf(own), Now: a.Now, Log: a.Log, Can: w.can, Callers: w.Force, Policies: i.otherPolicies(), PolicyTests: i.policyTests, PolicyFiles: func() map[string][]byte { return i.Force.Now.Load().files }, Issuing: i.issuingKeys, Drafts: proxy.DraftsOf(i.Config), Agents: i.agentStatuses, Mode: i.mode, Looked: i.looked, Delegations: i.delegations, Witnesses: i.witnesses, MaximumLifetime: i.Config.Issuer.MaximumLifetime,
 		Reload:    func(ctx context.Context, by string) (api.Reloaded, error) { return i.reloads.reload(ctx, by) },
 		Trust:     evidence.Trust{Batches: i.Config.Evidence.Signatures == "batch", CheckpointKeys: []string{verifier}, RecordKeys: own},
 		Operators: i.operators(a, i.operatorToken),
@@ -247,7 +242,7 @@ func (i *Instance) agentStatuses() (all []api.AgentStatus) {
 	agents := i.current().Agents
 	for n := range agents {
 		agent := &agents[n]
-		status := api.AgentStatus{ID: agent.ID, URL: i.urlOf(agent), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary, Kind: agent.Protocol}
+		status := api.AgentStatus{ID: agent.ID, URL: i.URLOf(agent), Upstream: agent.Upstream, Mode: agent.Mode, Canary: agent.Canary, Kind: agent.Protocol}
 		if len(agent.AgentAuth.Capabilities) > 0 {
 			status.Kind = "agent_auth"
 		}
@@ -288,13 +283,9 @@ func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
 // AgentURL is the public URL of a configured agent at the gateway.
 func (i *Instance) AgentURL(id string) string {
 	if c := i.configured(id); c != nil {
-		return i.urlOf(c)
+		return i.URLOf(c)
 	}
-	return i.urlOf(&config.Agent{ID: id})
-}
-
-func (i *Instance) urlOf(c *config.Agent) string {
-	return strings.TrimSuffix(cmp.Or(c.GatewayURL, i.Config.Issuer.URL), "/") + "/agents/" + c.ID
+	return i.URLOf(&config.Agent{ID: id})
 }
 
 // configured returns the configuration of an agent, nil for none. It copies nothing: the
@@ -337,7 +328,7 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 	if w.sealer, err = catalogue.NewSealer(handleKey); err != nil {
 		return nil, err
 	}
-	if w.pages, err = SealerFor(handleKey, "powerbox tokens of pages"); err != nil {
+	if w.pages, err = proxy.SealerFor(handleKey, "powerbox tokens of pages"); err != nil {
 		return nil, err
 	}
 	agents, issuing, err := i.agents(a.Now, nil)
@@ -351,7 +342,7 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 	i.Force.Now.Store(first)
 	w.can = func(origin, agent string, attempt powerbox.Attempt) []evidence.Reason {
 		now := w.Force.Now.Load()
-		return gate.OnScope(attempt, now.scope(origin, agent), now.caps[agent], w.Now())
+		return gate.OnScope(attempt, now.At(origin, agent), now.caps[agent], w.Now())
 	}
 	pairwise, err := i.Ring.Secret("pairwise")
 	if err != nil {
@@ -372,7 +363,7 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 func (i *Instance) otherPolicies() func(files map[string][]byte) (issuer.Policy, error) {
 	return func(files map[string][]byte) (issuer.Policy, error) {
 		now := i.Force.Now.Load()
-		engine, err := (&Instance{Config: now.config}).policiesOf(files, now.agents)
+		engine, err := New(now.config, i.Now).policiesOf(files, now.agents)
 		return issuerPolicy{engine}, err
 	}
 }
@@ -408,18 +399,4 @@ func (i *Instance) recordKeys(ctx context.Context, f *InForce) error {
 		}
 	}
 	return nil
-}
-
-// SealerFor seals for one use, under a key that is derived from that of handles, which all
-// nodes and all gateways of an agent have.
-func SealerFor(handleKey []byte, use string) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, handleKey, nil, use, 32)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
 }

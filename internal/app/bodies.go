@@ -2,12 +2,8 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"time"
-
-	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/config"
 )
 
 // pruneEvery is how often bodies are looked at that may have been kept for long
@@ -17,15 +13,6 @@ const pruneEvery = time.Minute
 // strayRetention is how long bodies are kept of an agent that the configuration
 // does not name any more: the default.
 const strayRetention = 720 * time.Hour
-
-// detached returns the function that makes bodies of an agent's arguments, nil where
-// none are kept.
-func detached(c config.Agent) func([]byte) (*evidence.Body, error) {
-	if c.Bodies.Keep != "arguments" {
-		return nil
-	}
-	return func(arguments []byte) (*evidence.Body, error) { return evidence.NewBody(rand.Reader, arguments) }
-}
 
 // retention is how long the bodies of an agent are kept.
 func (i *Instance) retention(agent string) time.Duration {

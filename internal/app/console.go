@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
@@ -39,7 +40,7 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	if err != nil {
 		return err
 	}
-	if c.Seal, err = SealerFor(handleKey, "powerbox logins that were begun"); err != nil {
+	if c.Seal, err = proxy.SealerFor(handleKey, "powerbox logins that were begun"); err != nil {
 		return err
 	}
 	if c.Directory, err = i.directory(a); err != nil {
@@ -72,10 +73,11 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	if err != nil {
 		return err
 	}
+	i.Admin.Sessions = k
 	for _, path := range console.Paths() {
 		mux.Handle(path, i.inTime(k.Late, k))
 	}
-	i.connect(k, mux)
+	i.connect(a.Log, k, mux)
 	return i.oauth(a, k, mux)
 }
 

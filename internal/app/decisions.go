@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/web/api"
@@ -25,7 +26,7 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 	d := &api.Decisions{
 		Gate: g, Agent: i.guarded, Origin: w.Force.Origin, Scope: w.Force.Scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.Issuer.Pseudonym,
-		Redact: Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
+		Redact: proxy.Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
 		Approvals: i.guardAsks(), Queue: i.queue, URL: i.Config.Issuer.URL,
 	}
 	d.Known = api.SearchKnown{Agents: i.agentNames, Users: i.searchUsers, Items: func(agent, collection string) (ids []string) {
@@ -68,7 +69,7 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		return allowedByPolicy(w, user, agent, op, r)
 	}
 	for n, c := range i.Config.Identity.Guards {
-		text, err := i.readFile(string(c.TokenFile))
+		text, err := i.ReadFile(string(c.TokenFile))
 		if text = bytes.TrimSpace(text); err == nil && len(text) < minimumGuardToken {
 			err = fmt.Errorf("%s has %d bytes; want at least %d", c.TokenFile, len(text), minimumGuardToken)
 		}

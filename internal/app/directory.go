@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/handoff"
@@ -160,7 +162,7 @@ func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gra
 			}
 		}
 	}
-	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
+	sorting.Sort(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
 	tried, err := i.scores.Pairs(ctx, q.Until)
 	if err != nil {
 		return nil, tried, err

@@ -23,7 +23,7 @@ func (i *Instance) openDoors(log *slog.Logger) error {
 		at := fmt.Sprintf("doors[%d]", n)
 		d := &doors.Door{Name: c.Name, PeerCertificates: c.PeerCertificates, Routes: doorRoutes(c.Routes), Gateway: i.gateway, BodyLimit: int(i.Config.Defaults.BodyLimit), Log: log}
 		if c.TokenFile != "" {
-			token, err := i.readFile(string(c.TokenFile))
+			token, err := i.ReadFile(string(c.TokenFile))
 			if err != nil {
 				return fmt.Errorf("%s.token_file: %w", at, err)
 			}

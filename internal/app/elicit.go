@@ -130,44 +130,7 @@ func (t toolAsks) askRemote(ctx context.Context, agent string, c *link.HeldCall)
 	return link.HeldAnswer{Known: err == nil, Task: askedWire(asked)}, err
 }
 
-// RemoteAsks asks the server about tool calls, for a remote gateway.
-type RemoteAsks struct{ Remote *link.Remote }
-
-// Asked implements [gateway.Asks].
-func (t RemoteAsks) Asked(ctx context.Context, _, key string) (gateway.AskedCall, bool, error) {
-	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldFind, Call: &link.HeldCall{Key: key}})
-	return askedHere(key, a.Task), a.Known, err
-}
-
-// Ask implements [gateway.Asks].
-func (t RemoteAsks) Ask(ctx context.Context, c gateway.HeldCall) (gateway.AskedCall, error) {
-	wire := HeldWire(c)
-	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldAskKept, Call: &wire})
-	return askedHere(c.Key, a.Task), err
-}
-
-// Begin implements [gateway.Asks].
-func (t RemoteAsks) Begin(ctx context.Context, _ string, c gateway.AskedCall) (string, bool, error) {
-	a, err := t.Remote.Held(ctx, link.HeldQuery{Do: link.HeldBeginKept, Task: c.Task, Call: &link.HeldCall{Key: c.Key}})
-	if err != nil || !a.Known || len(a.Rulings) != 1 {
-		return "", false, err
-	}
-	return a.Rulings[0].Capability, a.Rulings[0].Capability != "", nil
-}
-
-// Made implements [gateway.Asks].
-func (t RemoteAsks) Made(ctx context.Context, c gateway.AskedCall, failed bool, decision string) error {
-	_, err := t.Remote.Held(ctx, link.HeldQuery{
-		Do: link.HeldMadeKept, Task: c.Task, Call: &link.HeldCall{Key: c.Key}, Result: &link.HeldResult{Failed: failed, Decision: decision},
-	})
-	return err
-}
-
-// askedWire and askedHere are one thing on both sides of the wire.
+// askedWire is the wire form of a call that waits for people.
 func askedWire(a gateway.AskedCall) link.HeldTask {
 	return link.HeldTask{Question: a.Question, Task: a.Task, State: a.State, URL: a.URL, Expires: a.Expires, Denied: a.Denied}
-}
-
-func askedHere(key string, t link.HeldTask) gateway.AskedCall {
-	return gateway.AskedCall{Key: key, Question: t.Question, Task: t.Task, State: t.State, URL: t.URL, Expires: t.Expires, Denied: t.Denied}
 }

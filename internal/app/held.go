@@ -129,29 +129,9 @@ func (h holds) madeRemote(ctx context.Context, of issuer.Gateway, q link.HeldQue
 	return h.Made(ctx, question.ID, q.Result.Failed, q.Result.Decision, q.Result.Text, q.Result.Answer)
 }
 
-// remoteTask and hereTask are one thing on both sides of the wire.
+// remoteTask is the wire form of a held task.
 func remoteTask(t gateway.HeldTask) link.HeldTask {
 	return link.HeldTask{
 		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
 	}
-}
-
-// HereTask is a held task of the wire as in the gateway.
-func HereTask(t link.HeldTask) gateway.HeldTask {
-	return gateway.HeldTask{
-		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
-	}
-}
-
-// HeldWire is a call as the server is asked about it.
-func HeldWire(c gateway.HeldCall) link.HeldCall {
-	wire := link.HeldCall{
-		Key: c.Key, Tenant: c.Tenant, Context: c.Context, Owner: c.Owner, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose,
-		Resource: c.Resource, Name: c.ResourceName, Arguments: c.Arguments.AppendJSON(nil), Digest: c.Digest, Parent: c.Parent, Under: c.Under, Through: c.Through,
-		Authority: c.Authority.JSON().AppendJSON(nil), Decision: c.Decision, Trace: c.Trace,
-	}
-	for _, op := range c.Operations {
-		wire.Operations = append(wire.Operations, link.HeldOperation(op))
-	}
-	return wire
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/policy"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
-	"github.com/powerbox-project/powerbox/token"
 )
 
 // agents makes the issuer's view of the configured agents, with the keys that it issues under.
@@ -57,7 +57,7 @@ func (i *Instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, 
 		})
 	}
 	for _, s := range i.Config.Skills[c.ID] {
-		shape, err := skillShape(s)
+		shape, err := proxy.SkillShape(s)
 		if err != nil {
 			return nil, fmt.Errorf("skills.%s, skill %q: %w", c.ID, s.Skill, err)
 		}
@@ -68,32 +68,6 @@ func (i *Instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, 
 	var err error
 	agent.Resources, err = i.Resources(c.ID)
 	return agent, err
-}
-
-// skillShape is the shape of a skill's arguments: those that are declared and
-// no others; the handle alone where only that is known; any where nothing is.
-func skillShape(s config.Skill) (powerbox.Shape, error) {
-	if len(s.Arguments) == 0 && s.Handle == "" {
-		return powerbox.AnyArguments(), nil
-	}
-	var fields []powerbox.Field
-	for name, c := range s.Arguments {
-		fields = append(fields, powerbox.Field{Name: name, Constraint: c.Constraint, Required: true})
-	}
-	if _, declared := s.Arguments[s.Handle]; s.Handle != "" && !declared {
-		fields = append(fields, powerbox.Field{Name: s.Handle, Constraint: powerbox.Wildcard{}, Required: true})
-	}
-	return powerbox.NewShape(powerbox.RestNone, fields...)
-}
-
-// declaredShape returns the configured shape of a skill's arguments, for callers with a
-// capability or without: the declared ones and no others, or any. A handle binds only
-// callers that were given one.
-func declaredShape(s config.Skill) (powerbox.Shape, error) {
-	if len(s.Arguments) == 0 {
-		return powerbox.AnyArguments(), nil
-	}
-	return skillShape(s)
 }
 
 // Resources are the resources of the catalogue of an agent.
@@ -226,20 +200,3 @@ func (p issuerPolicy) Permits(c identity.Caller, agent, grant, operation string,
 }
 
 func (p issuerPolicy) Digest() string { return p.engine.Digest() }
-
-// standing is an authority of exact operations with any arguments, together with A2A's
-// own operations on the tasks that they start.
-func standing(names []string) (powerbox.Authority, error) {
-	var clauses []powerbox.Clause
-	if len(names) > 0 {
-		names = append(names, issuer.OperationMessage, issuer.OperationTaskRead, issuer.OperationTaskCancel, issuer.OperationPush, issuer.OperationCard)
-	}
-	for _, name := range names {
-		op, err := powerbox.ParseOperation(name)
-		if err != nil {
-			return powerbox.Authority{}, err
-		}
-		clauses = append(clauses, powerbox.Clause{Pattern: powerbox.ExactPattern(op), Shape: powerbox.AnyArguments()})
-	}
-	return powerbox.NewAuthority(powerbox.Window{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, token.MaxDepth, clauses...)
-}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/oauth"
@@ -70,7 +71,7 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 		c.Clients = append(c.Clients, oauth.Client{ID: one.ID, Name: one.Name, Redirects: one.RedirectURIs, Secret: one.Secret.Reveal(), Introspects: one.Introspects, Exchanges: one.Exchanges})
 	}
 	if len(conf.ClientMetadataHosts) > 0 {
-		strangers := outbound.New(dialled(outbound.Strangers(), i.Config.Limits.DependencyTime))
+		strangers := outbound.New(proxy.Dialled(outbound.Strangers(), i.Config.Limits.DependencyTime))
 		c.Documents = oauth.NewDocuments(conf.ClientMetadataHosts, func(ctx context.Context, address string) ([]byte, error) {
 			body, _, err := strangers.Get(ctx, address, "application/json")
 			if err != nil {
@@ -83,7 +84,7 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 	if err != nil {
 		return err
 	}
-	if c.Seal, err = SealerFor(secret, "powerbox oauth codes"); err != nil {
+	if c.Seal, err = proxy.SealerFor(secret, "powerbox oauth codes"); err != nil {
 		return err
 	}
 	if c.Key, err = i.tokenKey(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/keysets"
@@ -144,7 +145,7 @@ func (i *Instance) provider(c config.Agent, a Assembly, started time.Time, g *ga
 		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience, AnyHost: conf.AutonomousHosts == config.AnyHost,
 		Administrator: i.administrator(a.Dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.Dev))}, a.Now),
-		Backend:       services.route, Redact: Redaction(i.Config.Evidence.Arguments), Started: started, Now: a.Now, Random: rand.Reader, Log: a.Log,
+		Backend:       services.route, Redact: proxy.Redaction(i.Config.Evidence.Arguments), Started: started, Now: a.Now, Random: rand.Reader, Log: a.Log,
 	})
 	if err == nil {
 		i.known = append(i.known, p)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
@@ -83,7 +84,8 @@ type prepared struct {
 
 // prepare makes everything that another configuration needs, and changes nothing.
 func (r *reloader) prepare(before *InForce, next *config.Config) (prepared, error) {
-	made := &Instance{Config: next, Ring: r.i.Ring, Store: r.i.Store, now: r.now}
+	made := New(next, r.now)
+	made.Ring, made.Store = r.i.Ring, r.i.Store
 	agents, issuing, err := made.agents(r.now, before.issuing)
 	if err != nil {
 		return prepared{}, err
@@ -131,7 +133,7 @@ func (i *Instance) gatewayAgents(agents []*issuer.Agent, same func(id string) bo
 	var out []gateway.Agent
 	for n, c := range i.Config.Agents {
 		if same(c.ID) {
-			out = append(out, frontOf(c, agents[n]))
+			out = append(out, proxy.FrontOf(c, agents[n]))
 			continue
 		}
 		front, err := i.GatewayAgent(c, agents[n])
@@ -321,7 +323,7 @@ func linesOf(f *InForce) map[string]any {
 			out["identity.callers: "+rule.Agent+" is "+holder] = nil
 		}
 	}
-	for _, p := range f.plans {
+	for _, p := range f.Plans() {
 		out["plans."+p.ID] = p
 	}
 	for agent, offers := range f.config.Offers {

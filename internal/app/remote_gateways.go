@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/web/api"
@@ -53,7 +54,7 @@ func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	c.Issuer.TLS = config.TLS{}
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // a gateway never learns where the store is
 	// Each node may have its own, and the same gateways ask all of them.
-	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = GatewayListen, "", ""
+	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = proxy.GatewayListen, "", ""
 	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents
 	c.Offers = map[string][]config.Offer{id: now.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: now.Skills[id]}
@@ -143,6 +144,3 @@ func (i *Instance) publishedKeys(agent string) []byte {
 	}
 	return nil
 }
-
-// GatewayListen is where a gateway listens unless told otherwise.
-const GatewayListen = "127.0.0.1:8701"

@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // given are the roles of people by the configuration in force. Roles at tenants are those
@@ -107,7 +108,7 @@ func (i *Instance) operators(a Assembly, token string) api.Operators {
 	if l.ClientID == "" {
 		return out
 	}
-	out.Login = api.Login{Issuer: l.Issuer, ClientID: l.ClientID, Scopes: l.Scopes, MaxAge: int(i.Config.Approvals.Fresh / time.Second)}
+	out.Login = operators.Login{Issuer: l.Issuer, ClientID: l.ClientID, Scopes: l.Scopes, MaxAge: int(i.Config.Approvals.Fresh / time.Second)}
 	out.Person = func(r *http.Request) (people.Person, error) { return i.operating(r, a.Now()) }
 	return out
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -11,7 +12,7 @@ import (
 func (i *Instance) standing(a Assembly, w *Wiring, g *gate.Gate) *api.Standing {
 	scopes := gate.Scopes{Records: api.ScopeRecords{Issuer: i.Issuer}, Revocations: i.Issuer, MaxLifetime: i.Config.Issuer.MaximumLifetime}
 	return api.NewStanding(api.Standing{
-		Gate: g, Shown: api.OnRecord{Issuer: i.Issuer, Resolver: gate.Shown{Memo: token.NewMemo(MemoBytes / 16), Revocations: i.Issuer, Scopes: scopes, Drafts: DraftsOf(i.Config)}},
+		Gate: g, Shown: api.OnRecord{Issuer: i.Issuer, Resolver: gate.Shown{Memo: token.NewMemo(proxy.MemoBytes / 16), Revocations: i.Issuer, Scopes: scopes, Drafts: proxy.DraftsOf(i.Config)}},
 		Target: func(id string) (gate.Target, bool) {
 			keys, ok := i.issuingKeys(id)
 			if !ok {

@@ -9,10 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/oklog/ulid/v2"
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -28,14 +25,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
-
-// RecordIDs makes the ids of records.
-func RecordIDs(now func() time.Time) func() (string, error) {
-	return func() (string, error) {
-		id, err := ulid.New(ulid.Timestamp(now()), rand.Reader)
-		return "rec_" + strings.ToLower(id.String()), err
-	}
-}
 
 // storage is the interface of an instance to its store: internal/store/storetest tests
 // both kinds.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/web/agentapi"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // PersonFlags say which server a person talks to, and who that person is.
@@ -77,7 +77,7 @@ func (w *Person) Call(ctx context.Context, method, path string, body, into any) 
 		request.Header.Set("Authorization", "Bearer "+w.token)
 	}
 	if w.as != "" {
-		request.Header.Set(agentapi.DevUserHeader, w.as)
+		request.Header.Set(operators.DevUserHeader, w.as)
 	}
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")

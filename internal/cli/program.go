@@ -49,9 +49,9 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	var status *exitStatus
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "powerbox: interrupted")
+		fmt.Fprintln(stderr, root.Name()+": interrupted")
 	case err != nil && (!errors.As(err, &status) || status.Err != nil):
-		fmt.Fprintln(stderr, "powerbox:", err)
+		fmt.Fprintln(stderr, root.Name()+":", err)
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) && !strings.Contains(err.Error(), ownAuthority) {
 			fmt.Fprintln(stderr, ownAuthority)
 		}

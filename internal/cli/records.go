@@ -18,7 +18,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
-	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // Bodies is a number of bodies in words.
@@ -70,7 +70,7 @@ func (o *Operator) Page(ctx context.Context, v url.Values) (records []evidence.R
 		}
 		records = append(records, s.Record())
 	}
-	return records, response.Header.Get(api.NextHeader), nil
+	return records, response.Header.Get(operators.NextHeader), nil
 }
 
 // bundleFile is a bundle in a file. It is read as it is and not verified.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/filelock"
 	"github.com/powerbox-project/powerbox/internal/filemode"
-	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // Session is the login of a person at a server, as powerbox login keeps it.
@@ -224,13 +224,13 @@ func shortened(err error) error {
 }
 
 // LoginInfo is how people log in at a server.
-type LoginInfo = api.Login
+type LoginInfo = operators.Login
 
 // LoginAt asks a server how people log in to operate it.
 func LoginAt(ctx context.Context, server string) (LoginInfo, error) {
 	op := &Operator{Base: server, HTTP: NewHTTPClient()}
 	var l LoginInfo
-	if err := op.Get(ctx, api.PathLogin, &l); err != nil {
+	if err := op.Get(ctx, operators.PathLogin, &l); err != nil {
 		return l, err
 	}
 	if l.Issuer == "" || l.ClientID == "" {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 const (
@@ -115,7 +117,7 @@ func (l *loader) sorted() Problems {
 			order[p.File] = len(order)
 		}
 	}
-	slices.SortStableFunc(l.problems, func(a, b Problem) int {
+	sorting.Stable(l.problems, func(a, b Problem) int {
 		if a.File != b.File {
 			return order[a.File] - order[b.File]
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Problem is one thing that is wrong with a configuration.
@@ -81,7 +83,7 @@ const maxKnown = 24
 func nearestFew(written string, names []string) []string {
 	written = strings.ToLower(written)
 	by := slices.Clone(names)
-	slices.SortStableFunc(by, func(a, b string) int {
+	sorting.Stable(by, func(a, b string) int {
 		a, b = strings.ToLower(a), strings.ToLower(b)
 		return cmp.Or(cmp.Compare(sharedPrefix(written, b), sharedPrefix(written, a)), cmp.Compare(editDistance(written, a), editDistance(written, b)))
 	})

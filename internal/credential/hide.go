@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // forms are the ways in which an agent may write a secret: as it is, in JSON, in a URL and
@@ -34,7 +36,7 @@ func formsOf(secret string) forms {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	sorting.Sort(all, func(a, b string) int { return len(b) - len(a) })
 	var out forms
 	for _, text := range slices.Compact(all) {
 		out = append(out, []byte(text))

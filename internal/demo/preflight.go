@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
 	"github.com/powerbox-project/powerbox"
@@ -236,7 +238,7 @@ func (d *demo) mapped(agent string, reach []graph.Reached) {
 		slices.Sort(out)
 		return cmp.Or(strings.Join(out, ", "), "-")
 	}
-	slices.SortStableFunc(reach, func(a, b graph.Reached) int { return cmp.Compare(a.Agent, b.Agent) })
+	sorting.Stable(reach, func(a, b graph.Reached) int { return cmp.Compare(a.Agent, b.Agent) })
 	for _, r := range reach {
 		if r.Agent == agent {
 			continue

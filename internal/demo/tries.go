@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
@@ -95,7 +97,7 @@ func (d *demo) holdings() (own, parent holder.Capability, err error) {
 	if err != nil {
 		return own, parent, err
 	}
-	slices.SortStableFunc(parent.Handles, func(a, b holder.Handle) int {
+	sorting.Stable(parent.Handles, func(a, b holder.Handle) int {
 		switch aOwn, bOwn := own.Permits(op, args(a.Handle), d.p.Now()), own.Permits(op, args(b.Handle), d.p.Now()); {
 		case aOwn && !bOwn:
 			return -1

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
@@ -62,7 +64,7 @@ func Check(d *Declarations) ([]Finding, error) {
 		}
 		out = append(out, Finding{"scope_unused", "warning", at, fmt.Sprintf("%s at %s: %s allows %s, which no wire requires", b.From, b.To, b.Pattern, strings.Join(b.Unused, ", "))})
 	}
-	slices.SortStableFunc(out, func(a, b Finding) int {
+	sorting.Stable(out, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Place.File, b.Place.File), cmp.Compare(a.Place.Line, b.Place.Line))
 	})
 	return out, nil

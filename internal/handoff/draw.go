@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
@@ -457,7 +459,7 @@ func untangle(layers [][]int, n int, ends [][2]int) {
 					}
 				}
 			}
-			slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
+			sorting.Stable(members, func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
 			place(members)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/powerbox-project/powerbox"
@@ -57,9 +59,9 @@ func ParseNames(rules []CallerRule) (*Names, error) {
 			n.workloads = append(n.workloads, workloads{id.TrustDomain(), segments(id), more, r.Agent})
 		}
 	}
-	slices.SortStableFunc(n.workloads, func(a, b workloads) int { return cmp.Compare(len(b.begins), len(a.begins)) })
+	sorting.Stable(n.workloads, func(a, b workloads) int { return cmp.Compare(len(b.begins), len(a.begins)) })
 	for _, rules := range n.tokens {
-		slices.SortStableFunc(rules, func(a, b tokenRule) int {
+		sorting.Stable(rules, func(a, b tokenRule) int {
 			return cmp.Or(cmp.Compare(len(b.claims), len(a.claims)), strings.Compare(a.holder, b.holder))
 		})
 	}

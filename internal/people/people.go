@@ -64,6 +64,15 @@ func (a Account) Move(to State, by, reason string, now time.Time) (Account, erro
 	return a, nil
 }
 
+// LogOut returns the account after every login of the person was ended. The state stays.
+func (a Account) LogOut(now time.Time) Account {
+	if a.State == "" {
+		a.State = Active
+	}
+	a.Over = now
+	return a
+}
+
 // Stops returns why what acts for the person stays stopped, nil where the account does
 // not stop it. A thaw of the principal by another verb asks it.
 func (a Account) Stops() error {

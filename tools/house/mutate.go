@@ -55,7 +55,13 @@ func (h house) mutate(ctx context.Context, only []string) error {
 	if within > 0 {
 		return h.mutateWithin(ctx, chosen, within)
 	}
-	unnoticed := h.mutateAll(ctx, chosen)
+	left := chosen
+	if len(chosen) >= enough {
+		if left, err = h.mutateCommon(ctx, chosen); err != nil {
+			return err
+		}
+	}
+	unnoticed := h.mutateAll(ctx, left)
 	if len(only) == 0 {
 		if err := h.printUnmutated(checks); err != nil {
 			return err

@@ -152,6 +152,10 @@ func TestWallsStand(t *testing.T) {
 		{"gateway reaches the issuer", "~/internal/proxy/gateway: ~/internal/x; ~/internal/x: ~/internal/issuing/issuer", []string{"~/internal/proxy/gateway ~/internal/x ~/internal/issuing/issuer"}},
 		{"gateway reaches a store", "~/internal/proxy/gateway: modernc.org/sqlite", []string{"~/internal/proxy/gateway modernc.org/sqlite"}},
 		{"gateway links telemetry", "~/internal/proxy/gateway: ~/internal/telemetry; ~/internal/telemetry: go.opentelemetry.io/otel", []string{"~/internal/proxy/gateway ~/internal/telemetry go.opentelemetry.io/otel"}},
+		{
+			"powerbox-gateway reaches a store", "~/cmd/powerbox-gateway: ~/internal/app/remote; ~/internal/app/remote: ~/internal/app; ~/internal/app: modernc.org/sqlite",
+			[]string{"~/cmd/powerbox-gateway ~/internal/app/remote ~/internal/app modernc.org/sqlite", "~/internal/app/remote ~/internal/app modernc.org/sqlite"},
+		},
 		{"cmd links telemetry", "~/cmd/powerbox: ~/internal/telemetry; ~/internal/telemetry: go.opentelemetry.io/otel", nil},
 		{"gateway keeps its own files", "~/internal/proxy/gateway: go.etcd.io/bbolt ~/gate ~/internal/proxy/gateway/spool", nil},
 		{"the statements of both stores reach a driver", "~/internal/store/rows: ~/internal/issuing/issuer github.com/jackc/pgx/v5", []string{"~/internal/store/rows github.com/jackc/pgx/v5"}},

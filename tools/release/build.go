@@ -27,7 +27,7 @@ var targets = []target{
 }
 
 // programs are the commands of an archive.
-var programs = []string{"powerbox"}
+var programs = []string{"powerbox", "powerbox-gateway"}
 
 // choose reads a list of targets; all of them for none.
 func choose(list string) ([]target, error) {
@@ -72,8 +72,10 @@ func (r *release) target(ctx context.Context, t target) error {
 		if err := r.packages(t, files); err != nil {
 			return err
 		}
-		if err := r.image(t, files[0].data); err != nil {
-			return err
+		for _, f := range files {
+			if err := r.image(t, f); err != nil {
+				return err
+			}
 		}
 	}
 	return r.archive(t, files)
@@ -89,7 +91,8 @@ func (r *release) build(ctx context.Context, t target, name string) ([]byte, err
 	out := filepath.Join(dir, name)
 	const of = "github.com/powerbox-project/powerbox/internal/version"
 	flags := fmt.Sprintf("-s -w -buildid= -X %s.commit=%s -X %s.date=%s", of, r.commit, of, r.date.Format(time.RFC3339))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", out, "./cmd/"+name)
+	// The tag leaves the trace pages of gRPC out, and with them html/template.
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", out, "./cmd/"+name)
 	cmd.Dir = r.root
 	// Settings of this machine that would change the bytes have no say.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "GOFIPS140=off")
@@ -100,8 +103,11 @@ func (r *release) build(ctx context.Context, t target, name string) ([]byte, err
 }
 
 // name is how artifacts for a target are called.
-func (r *release) name(t target) string {
-	return "powerbox_" + r.version + "_" + t.os + "_" + t.arch
+func (r *release) name(t target) string { return r.named("powerbox", t) }
+
+// named is how artifacts of one program are called.
+func (r *release) named(program string, t target) string {
+	return program + "_" + r.version + "_" + t.os + "_" + t.arch
 }
 
 // archive packs the programs with license and README: a zip for Windows, else a tar.gz.

@@ -65,8 +65,10 @@ func made(t *testing.T, root string) *release {
 	if err := r.packages(linux, files); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.image(linux, files[0].data); err != nil {
-		t.Fatal(err)
+	for _, f := range files {
+		if err := r.image(linux, f); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, of := range append(slices.Clone(targets[:4]), windows) {
 		if err := r.archive(of, files); err != nil {
@@ -112,7 +114,7 @@ func TestTwoFoldersGiveTheSameBytes(t *testing.T) {
 	if other := string(two.read(t, "SHA256SUMS")); sums != other {
 		t.Errorf("two builds differ:\n%s\n%s", sums, other)
 	}
-	if n := strings.Count(sums, "\n"); n != 11 {
+	if n := strings.Count(sums, "\n"); n != 12 {
 		t.Errorf("%d artifacts:\n%s", n, sums)
 	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
@@ -148,8 +150,14 @@ func TestMaterialsAreReadByTheirOwnLibraries(t *testing.T) {
 
 func TestImageIsValidAndUnprivileged(t *testing.T) {
 	r := made(t, "../..")
+	for _, program := range programs {
+		t.Run(program, func(t *testing.T) { imageIsValid(t, r, program) })
+	}
+}
+
+func imageIsValid(t *testing.T, r *release, program string) {
 	dir := t.TempDir()
-	in := tar.NewReader(bytes.NewReader(r.read(t, r.name(linux)+".oci.tar")))
+	in := tar.NewReader(bytes.NewReader(r.read(t, r.named(program, linux)+".oci.tar")))
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
@@ -186,7 +194,7 @@ func TestImageIsValidAndUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := img.ConfigFile()
-	if err != nil || c.Config.User != "65532:65532" || c.Architecture != "amd64" || !c.Created.Time.Equal(r.date) {
+	if err != nil || c.Config.User != "65532:65532" || !slices.Equal(c.Config.Entrypoint, []string{"/usr/local/bin/" + program}) || len(c.Config.Cmd) == 0 || c.Architecture != "amd64" || !c.Created.Time.Equal(r.date) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

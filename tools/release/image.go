@@ -22,9 +22,18 @@ import (
 // nonroot is the user of an image, by the number that distroless images use.
 const nonroot = 65532
 
+// starts are the commands and the ports of the images, by program.
+var starts = map[string]struct {
+	command []string
+	ports   map[string]struct{}
+}{
+	"powerbox":         {[]string{"serve", "-c", "/etc/powerbox/powerbox.yaml"}, map[string]struct{}{"8700/tcp": {}, "9464/tcp": {}}},
+	"powerbox-gateway": {[]string{"gateway", "--listen", "0.0.0.0:8701"}, map[string]struct{}{"8701/tcp": {}}},
+}
+
 // image writes an OCI image as a tar of its layout, as skopeo, podman and crane read it. It
-// has the program, the public certificate authorities and a state folder, and no shell.
-func (r *release) image(t target, program []byte) error {
+// has one program, the public certificate authorities and a state folder, and no shell.
+func (r *release) image(t target, program file) error {
 	rootfs, err := r.rootfs(program)
 	if err != nil {
 		return err
@@ -49,8 +58,8 @@ func (r *release) image(t target, program []byte) error {
 	}
 	c.Config = v1.Config{
 		User: "65532:65532", WorkingDir: "/var/lib/powerbox", Volumes: map[string]struct{}{"/var/lib/powerbox": {}},
-		ExposedPorts: map[string]struct{}{"8700/tcp": {}, "9464/tcp": {}},
-		Entrypoint:   []string{"/usr/local/bin/powerbox"}, Cmd: []string{"serve", "-c", "/etc/powerbox/powerbox.yaml"},
+		ExposedPorts: starts[program.name].ports,
+		Entrypoint:   []string{"/usr/local/bin/" + program.name}, Cmd: starts[program.name].command,
 		Env: []string{"PATH=/usr/local/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 		Labels: map[string]string{
 			"org.opencontainers.image.source": home, "org.opencontainers.image.version": r.version, "org.opencontainers.image.revision": r.commit,
@@ -80,11 +89,11 @@ func (r *release) image(t target, program []byte) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, r.name(t)+".oci.tar"), data, 0o644)
+	return os.WriteFile(filepath.Join(r.out, r.named(program.name, t)+".oci.tar"), data, 0o644)
 }
 
 // rootfs is the one layer.
-func (r *release) rootfs(program []byte) ([]byte, error) {
+func (r *release) rootfs(program file) ([]byte, error) {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
 		if err := pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}); err != nil {
@@ -95,7 +104,7 @@ func (r *release) rootfs(program []byte) ([]byte, error) {
 		{"etc/passwd", 0o644, []byte("nonroot:x:65532:65532:nonroot:/var/lib/powerbox:/sbin/nologin\n")},
 		{"etc/group", 0o644, []byte("nonroot:x:65532:\n")},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, roots.Bytes()},
-		{"usr/local/bin/powerbox", 0o755, program},
+		{"usr/local/bin/" + program.name, 0o755, program.data},
 		{"var/lib/powerbox/", 0o700, nil},
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/credential"
 )
@@ -23,7 +23,7 @@ func loadCredential(ctx context.Context, o *Options, now func() time.Time) (*cre
 	if err != nil {
 		return nil, err
 	}
-	source, err := app.SourceOf(file.Credential, now)
+	source, err := proxy.SourceOf(file.Credential, now)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Credential, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/filemode"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
@@ -86,7 +86,7 @@ func OpenKeys(state, passphraseFile, signerFile string, now func() time.Time) (*
 		}
 		signerFile = e.Signer
 	}
-	ring, err := app.OpenRing(app.KeyFiles{Directory: filepath.Join(state, "keys"), Passphrase: passphraseFile, Signer: signerFile}, now)
+	ring, err := proxy.OpenRing(proxy.KeyFiles{Directory: filepath.Join(state, "keys"), Passphrase: passphraseFile, Signer: signerFile}, now)
 	if err != nil {
 		return nil, err
 	}

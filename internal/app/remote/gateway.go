@@ -22,7 +22,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/credential"
@@ -58,9 +58,9 @@ type remoteGateway struct {
 	holds    *remoteHolds
 	replay   *gate.Memory
 	memo     *token.Memo
-	started  time.Time       // proofs before it are not believed
-	before   *app.UsedProofs // the proofs that the process before this one used; nil for none
-	tls      *serve.TLS      // nil where it is not spoken
+	started  time.Time         // proofs before it are not believed
+	before   *proxy.UsedProofs // the proofs that the process before this one used; nil for none
+	tls      *serve.TLS        // nil where it is not spoken
 	upstream *outbound.Client
 	// strangers calls hosts that only the agent's card names.
 	strangers *outbound.Client
@@ -88,7 +88,7 @@ type face struct {
 	callers *identity.Authenticator
 	began   time.Time // since when callers remembers proofs
 	// workloads are the trust domains of SPIFFE; nil until callers can be told.
-	workloads *app.TrustDomains
+	workloads *proxy.TrustDomains
 }
 
 // statusEvery is how often a gateway asks how much is enforced.
@@ -188,7 +188,7 @@ func (g *remoteGateway) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.client.Patience, g.queue = f.config.Limits.DependencyTime, app.QueueOf(f.config.Limits, g.now)
+	g.client.Patience, g.queue = f.config.Limits.DependencyTime, proxy.QueueOf(f.config.Limits, g.now)
 	if err := g.follow(); err != nil {
 		return err
 	}
@@ -205,11 +205,11 @@ func (g *remoteGateway) open(ctx context.Context) error {
 	if err := g.checkOlder(ctx); err != nil {
 		return err
 	}
-	g.replay, g.memo, g.started = gate.NewMemory(app.ReplayEntries), token.NewMemo(app.MemoBytes), g.now()
+	g.replay, g.memo, g.started = gate.NewMemory(proxy.ReplayEntries), token.NewMemo(proxy.MemoBytes), g.now()
 	if g.spool.Next() > 0 {
 		g.started = g.started.Truncate(time.Second).Add(time.Second)
 	}
-	if g.before, err = app.TakeUsed(g.options.State, g.now(), g.log); err != nil {
+	if g.before, err = proxy.TakeUsed(g.options.State, g.now(), g.log); err != nil {
 		return err
 	}
 	if g.before != nil {
@@ -313,7 +313,7 @@ func (g *remoteGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	pages, err := app.SealerFor(f.setup.Sealing, "powerbox tokens of pages")
+	pages, err := proxy.SealerFor(f.setup.Sealing, "powerbox tokens of pages")
 	if err != nil {
 		return err
 	}
@@ -321,18 +321,16 @@ func (g *remoteGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	i := &app.Instance{Config: f.config, Read: f.read}
-	first, err := app.Scoping(f.config)
+	p := &proxy.Proxy{Config: f.config, Read: f.read, Now: g.now}
+	scopes, err := proxy.ScopesOf(f.config)
 	if err != nil {
 		return err
 	}
-	i.Force.Now.Store(first)
-	wiring := &app.Wiring{Force: &i.Force, Now: g.now}
-	agent, err := g.agent(i, f)
+	agent, err := g.agent(p, f)
 	if err != nil {
 		return err
 	}
-	chains := gate.Chains{Memo: g.memo, Revocations: g.follower, Started: g.started, Drafts: app.DraftsOf(f.config)}
+	chains := gate.Chains{Memo: g.memo, Revocations: g.follower, Started: g.started, Drafts: proxy.DraftsOf(f.config)}
 	c := gateway.Config{
 		Agents: []gateway.Agent{agent},
 		Gate: &gate.Gate{
@@ -343,18 +341,18 @@ func (g *remoteGateway) front(f *face) error {
 			Standing:   g.remote,
 			Replay:     link.Replay{Remote: g.remote, Own: g.replay},
 			Sessions:   link.Replay{Remote: g.remote, Sessions: true},
-			RecorderID: g.enrolled.Gateway, NewID: app.RecordIDs(g.now), Now: g.now, Log: g.log,
+			RecorderID: g.enrolled.Gateway, NewID: proxy.RecordIDs(g.now), Now: g.now, Log: g.log,
 		},
-		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Releases: g.holds, Asks: app.RemoteAsks{Remote: g.remote}},
+		Identity: link.Authenticator{Remote: g.remote, Inner: auth}, Tasks: g.remote, Issuing: link.Issuing{}, Asking: gateway.Asking{Holds: g.holds, Releases: g.holds, Asks: remoteAsks{Remote: g.remote}},
 		Resources: link.Resources{Remote: g.remote, Sealed: sealer.Open, Names: f.setup.Names}, Cards: g.upstream,
-		Network: app.Network(g.upstream, g.strangers),
-		Answers: g.answers(f, wiring, chains),
-		Limits:  app.LimitsOf(f.config, g.queue), Pages: pages, Now: g.now, Log: g.log,
+		Network: proxy.Network(g.upstream, g.strangers),
+		Answers: g.answers(f, scopes, chains),
+		Limits:  proxy.LimitsOf(f.config, g.queue), Pages: pages, Now: g.now, Log: g.log,
 	}
 	if f.gateway, err = gateway.New(g.observed(c)); err != nil {
 		return err
 	}
-	f.sources = i.Rereads.All()
+	f.sources = p.Rereads.All()
 	g.put(f)
 	return nil
 }
@@ -367,13 +365,13 @@ func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
 }
 
 // answers are the questions of the gateway to the server.
-func (g *remoteGateway) answers(f *face, w *app.Wiring, chains gate.Chains) gateway.Answers {
+func (g *remoteGateway) answers(f *face, s *proxy.Scopes, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		Delegating: link.Issuing{},
 		CardSeen:   func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
 		Vouches:    chains.Vouches,
-		Mode:       g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: w.Force.Origin, Scope: w.Force.Scope, Plans: w.Force.Plans,
-		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: app.Redaction(f.config.Evidence.Arguments),
+		Mode:       g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: s.Origin, Scope: s.Scope, Plans: s.Plans,
+		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: proxy.Redaction(f.config.Evidence.Arguments),
 		Receipt: g.remote.Receipt,
 	}
 }
@@ -437,16 +435,16 @@ func (g *remoteGateway) EndStreams() {
 }
 
 // agent is the agent behind, as in the server's configuration.
-func (g *remoteGateway) agent(i *app.Instance, f *face) (gateway.Agent, error) {
+func (g *remoteGateway) agent(p *proxy.Proxy, f *face) (gateway.Agent, error) {
 	c := f.config.Agents[0]
 	if g.options.Upstream != "" {
 		c.Upstream = g.options.Upstream
 	}
-	a := &issuer.Agent{ID: c.ID, URL: i.AgentURL(c.ID), Signer: func() token.Signer { return g.keys.Context }}
+	a := &issuer.Agent{ID: c.ID, URL: p.URLOf(&c), Signer: func() token.Signer { return g.keys.Context }}
 	for _, o := range f.config.Offers[c.ID] {
 		a.Grants = append(a.Grants, issuer.Grant{ID: o.ID, Description: o.Description, Operations: o.Operations, Attenuable: o.Attenuable, Legacy: o.Legacy, Requires: o.Requires})
 	}
-	out, err := i.GatewayAgent(c, a)
+	out, err := p.GatewayAgent(c, a)
 	if err != nil {
 		return out, err
 	}

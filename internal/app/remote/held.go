@@ -12,7 +12,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
@@ -53,13 +52,13 @@ func (h *remoteHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Hel
 	} else if err != nil {
 		return gateway.HeldTask{}, err
 	}
-	wire := app.HeldWire(c)
+	wire := heldWire(c)
 	wire.Task = task
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldAsk, Call: &wire})
 	if err == nil {
 		e.State = link.HeldWaits
 		if err = h.book.Put(e); err == nil {
-			return app.HereTask(a.Task), nil
+			return hereTask(a.Task), nil
 		}
 	}
 	if refused := (*link.Refused)(nil); errors.As(err, &refused) {
@@ -76,7 +75,7 @@ func (h *remoteHolds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.Hel
 // of the agent hold.
 func (h *remoteHolds) Task(ctx context.Context, _, task string) (gateway.HeldTask, bool, error) {
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldTell, Task: task})
-	return app.HereTask(a.Task), a.Known, err
+	return hereTask(a.Task), a.Known, err
 }
 
 // Of implements [gateway.Holds].
@@ -84,7 +83,7 @@ func (h *remoteHolds) Of(ctx context.Context, _, tenant string, owner gateway.Ow
 	a, err := h.remote.Held(ctx, link.HeldQuery{Do: link.HeldList, Tenant: tenant, Owner: owner})
 	var out []gateway.HeldTask
 	for _, t := range a.Tasks {
-		out = append(out, app.HereTask(t))
+		out = append(out, hereTask(t))
 	}
 	return out, err
 }
@@ -95,7 +94,7 @@ func (h *remoteHolds) Cancel(ctx context.Context, _, task string) (gateway.HeldT
 	if err == nil && !a.Known {
 		err = errors.New("there is no such call")
 	}
-	return app.HereTask(a.Task), err
+	return hereTask(a.Task), err
 }
 
 // Take implements [gateway.Holds]. The server notes first that the call is made now,

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/identity"
 )
 
@@ -19,11 +19,11 @@ func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 		f.began = g.before.Sessions
 	}
 	var err error
-	if f.workloads, err = app.FollowDomains(f.config, app.Following{Read: f.read, Now: g.now, Log: g.log}); err != nil {
+	if f.workloads, err = proxy.FollowDomains(f.config, proxy.Following{Read: f.read, Now: g.now, Log: g.log}); err != nil {
 		return nil, err
 	}
 	believed, err := identity.Configured(f.config, identity.Surroundings{
-		Read: f.read, Fetch: g.upstream, FetchWith: app.FetchWith, Domains: f.workloads.Believed(), Dev: g.options.Dev, Started: f.began,
+		Read: f.read, Fetch: g.upstream, FetchWith: proxy.FetchWith, Domains: f.workloads.Believed(), Dev: g.options.Dev, Started: f.began,
 		Missing: func(issuer string, err error) {
 			g.log.Error("a key set cannot be used; no token of its issuer is believed", slog.String("issuer", issuer), slog.Any("error", err))
 		},
@@ -31,7 +31,7 @@ func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 	if err != nil {
 		return nil, err
 	}
-	believed.Own = app.ServerTakes(f.setup.OwnTokens)
+	believed.Own = proxy.ServerTakes(f.setup.OwnTokens)
 	if f.callers, err = identity.New(believed); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 // keepUsed keeps which proofs were used. Nothing is served any more.
 func (g *remoteGateway) keepUsed() {
 	f := g.face.Load()
-	u := app.UsedProofs{
+	u := proxy.UsedProofs{
 		Began: g.started, Sessions: f.began, Ended: g.now(), Proofs: map[string]map[string]time.Time{"proof": g.replay.Used()}, Callers: f.callers.Used(),
 	}
 	if err := u.Keep(g.options.State); err != nil {

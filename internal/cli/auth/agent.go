@@ -112,7 +112,7 @@ func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 	}, nil
 }
 
-func newAgent(p *cli.Program) *cobra.Command {
+func newAgent(p *cli.Program, imports *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Connect agents to Agent Auth providers, and manage them",
@@ -123,7 +123,7 @@ func newAgent(p *cli.Program) *cobra.Command {
 	cmd.AddCommand(
 		newAgentDiscover(p), newAgentSearch(p), newAgentProviders(p), newAgentCapabilities(p), newAgentConnect(p), newAgentList(p), newAgentStatus(p), newAgentReactivate(p),
 		newAgentDisconnect(p), newAgentSign(p), newAgentRotateKey(p), newAgentRotateHostKey(p),
-		newAgentShow(p), newAgentFind(p), newAgentExecute(p), newAgentRequest(p), newAgentClaim(p), newAgentEnrollHost(p), newAgentInvite(p), newAgentHosts(p), newAgentLink(p), newAgentUnlink(p), newAgentImport(p), newAgentActivity(p), newAgentForget(p),
+		newAgentShow(p), newAgentFind(p), newAgentExecute(p), newAgentRequest(p), newAgentClaim(p), newAgentEnrollHost(p), newAgentInvite(p), newAgentHosts(p), newAgentLink(p), newAgentUnlink(p), imports, newAgentActivity(p), newAgentForget(p),
 	)
 	return cmd
 }

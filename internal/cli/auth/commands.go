@@ -1,4 +1,4 @@
-// Package auth has the commands of the Agent Auth Protocol: connect agents to providers, and serve them as tools of MCP.
+// Package auth has the commands of the Agent Auth Protocol: connect agents to providers, and use them.
 package auth
 
 import (
@@ -7,7 +7,5 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-// Commands are the commands of the group, in the order of the help text.
-func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{newAgent(p), newMCP(p)}
-}
+// Command is powerbox agent. Its command import is of another package, which links MCP.
+func Command(p *cli.Program, imports *cobra.Command) *cobra.Command { return newAgent(p, imports) }

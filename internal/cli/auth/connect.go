@@ -141,6 +141,12 @@ func newAgentProviders(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
+// AddHost adds the flags of a command that makes this machine known to providers.
+func (f *Flags) AddHost(cmd *cobra.Command) {
+	f.addDirectory(cmd)
+	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
+}
+
 func (f *Flags) addDirectory(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.directory, "directory", "", "`URL` of a directory of providers; default: the variable "+agentsDirectoryEnv)
 }
@@ -253,15 +259,16 @@ func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-// resultJSON is an execution on standard output.
-type resultJSON struct {
+// ResultJSON is an execution on standard output.
+type ResultJSON struct {
 	Data     json.RawMessage `json:"data"`
 	Decision string          `json:"decision,omitempty"`
 }
 
-func resultOf(r agentauth.Result) resultJSON {
+// ResultOf returns the result of an execution as it is printed.
+func ResultOf(r agentauth.Result) ResultJSON {
 	if r.Data == nil {
 		r.Data = json.RawMessage("null")
 	}
-	return resultJSON(r)
+	return ResultJSON(r)
 }

@@ -35,7 +35,7 @@ func Execute(ctx context.Context, p *cli.Program, f *Flags, of, capability strin
 	case streamed:
 		return nil
 	case output == "json":
-		return p.PrintJSON(resultOf(result))
+		return p.PrintJSON(ResultOf(result))
 	}
 	fmt.Fprintln(p.Stdout, string(result.Data))
 	return nil

@@ -16,10 +16,10 @@ import (
 	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
-// knownProviders are the issuers that the environment names: as URLs joined by
+// KnownProviders are the issuers that the environment names: as URLs joined by
 // commas, or as discovery documents in the form of the protocol's own command line,
 // of which the issuer alone is believed (AAP-CL3).
-func knownProviders(p *cli.Program) ([]string, error) {
+func KnownProviders(p *cli.Program) ([]string, error) {
 	var out []string
 	for _, one := range strings.Split(fromEnv(p, agentsProvidersEnv, "AGENT_AUTH_URLS"), ",") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -59,8 +59,8 @@ func knownProviders(p *cli.Program) ([]string, error) {
 // tools are served.
 const discovering = 10 * time.Second
 
-// discoverAll puts providers into the store; one that does not answer is warned of.
-func discoverAll(ctx context.Context, p *cli.Program, client *agentauth.Client, issuers []string) {
+// DiscoverAll puts providers into the store; one that does not answer is warned of.
+func DiscoverAll(ctx context.Context, p *cli.Program, client *agentauth.Client, issuers []string) {
 	ctx, cancel := context.WithTimeout(ctx, discovering)
 	defer cancel()
 	for _, issuer := range issuers {

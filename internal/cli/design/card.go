@@ -14,6 +14,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/agentcard"
@@ -372,7 +374,7 @@ func printChanges(p *cli.Program, all []agentcard.Change, output string) error {
 	if output == "json" {
 		return p.PrintJSON(append([]agentcard.Change{}, all...))
 	}
-	slices.SortStableFunc(all, func(a, b agentcard.Change) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
+	sorting.Stable(all, func(a, b agentcard.Change) int { return slices.Index(kinds, a.Kind) - slices.Index(kinds, b.Kind) })
 	counts := map[string]int{}
 	for _, c := range all {
 		counts[c.Kind]++

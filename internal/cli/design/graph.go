@@ -12,6 +12,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/gate"
@@ -133,7 +135,7 @@ func Configured(ctx context.Context, p *cli.Program, d *handoff.Declarations, g 
 			}
 		}
 	}
-	slices.SortFunc(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
+	sorting.Sort(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
 	for _, agent := range c.Agents {
 		if agent.Mode == string(gate.Observe) {
 			fmt.Fprintf(p.Stderr, "powerbox: agent %s is in mode observe: its gateway enforces nothing\n", agent.ID)
@@ -318,7 +320,7 @@ func printRadius(p *cli.Program, part, whole *graph.Graph, from string, all bool
 		return w.Flush()
 	}
 	radii := part.Radii()
-	slices.SortStableFunc(radii, func(a, b graph.Radius) int { return b.AmbientOperations - a.AmbientOperations })
+	sorting.Stable(radii, func(a, b graph.Radius) int { return b.AmbientOperations - a.AmbientOperations })
 	left := 0
 	if !all && len(radii) > shownRadii {
 		left = len(radii) - shownRadii

@@ -18,7 +18,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/holder"
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/remote"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/cli"
@@ -61,7 +61,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&o.State, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&o.Passphrase, "passphrase-file", "", "`file` with the passphrase under which its keys are encrypted")
 	cmd.Flags().StringVar(&o.Credential, "credential-file", "", "`file` with the operator's secret for the agent, which is added to decided calls (docs/how-to/credentials.md)")
-	cmd.Flags().StringVar(&o.Listen, "listen", app.GatewayListen, "`address` to listen on, host:port")
+	cmd.Flags().StringVar(&o.Listen, "listen", proxy.GatewayListen, "`address` to listen on, host:port")
 	cmd.Flags().StringVar(&o.Upstream, "upstream", "", "`URL` of the agent, if it differs from the server's configuration")
 	cmd.Flags().StringVar(&o.GRPC, "grpc-listen", "", "`address` for gRPC, host:port; default: no gRPC")
 	cmd.Flags().StringVar(&o.Address, "grpc-address", "", "`address` that clients use for gRPC; default that of --grpc-listen")

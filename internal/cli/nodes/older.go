@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/remote"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/outbound"
@@ -54,7 +54,7 @@ func acceptOlder(ctx context.Context, p *cli.Program, s *remote.SpoolOf, reason 
 	if err != nil {
 		return spool.Salvaged{}, fmt.Errorf("where the server is cannot be told, and nothing was changed: %w", err)
 	}
-	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: app.RecordIDs(p.Now), Older: true, Reason: reason})
+	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: proxy.RecordIDs(p.Now), Older: true, Reason: reason})
 	if err != nil {
 		return done, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/remote"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/cli"
@@ -168,7 +168,7 @@ func (o relayOptions) relay(ctx context.Context, now func() time.Time, log *slog
 }
 
 // admitted are those who may follow a relay.
-func (o relayOptions) admitted() (app.FollowTokens, error) {
+func (o relayOptions) admitted() (proxy.FollowTokens, error) {
 	if o.anyone {
 		return nil, nil
 	}
@@ -176,7 +176,7 @@ func (o relayOptions) admitted() (app.FollowTokens, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admit-file: %w", err)
 	}
-	var tokens app.FollowTokens
+	var tokens proxy.FollowTokens
 	for line := range bytes.Lines(data) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
@@ -193,7 +193,7 @@ func (o relayOptions) admitted() (app.FollowTokens, error) {
 
 // relayHandler serves the feed to admitted followers, and says how the relay
 // does.
-func relayHandler(relay *feed.Relay, admitted app.FollowTokens, anyone bool) http.Handler {
+func relayHandler(relay *feed.Relay, admitted proxy.FollowTokens, anyone bool) http.Handler {
 	mux := http.NewServeMux()
 	handler := relay.Handler()
 	mux.HandleFunc("GET /v1/", func(w http.ResponseWriter, r *http.Request) {

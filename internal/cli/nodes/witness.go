@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/powerbox-project/powerbox/evidence"
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -82,7 +82,7 @@ func newWitness(p *cli.Program) *cobra.Command {
 
 // witnessKey makes or reads the key, behind the book of what it has cosigned.
 func witnessKey(c *config.WitnessFile) (evidence.Cosigner, error) {
-	passphrase, err := app.ReadPassphrase(string(c.PassphraseFile))
+	passphrase, err := proxy.ReadPassphrase(string(c.PassphraseFile))
 	if err != nil {
 		return evidence.Cosigner{}, fmt.Errorf("passphrase_file: %w", err)
 	}

@@ -82,7 +82,7 @@ func checked(p *cli.Program, file string) (*config.Config, []string, error) {
 		return c, ProblemTexts(err), nil
 	}
 	// Policies are not checked against offers that may not be what they seem. Their files are read.
-	i := &app.Instance{Config: c}
+	i := app.New(c, p.Now)
 	problems := ProblemTexts(wrong)
 	for _, agent := range slices.Sorted(maps.Keys(c.Resources)) {
 		if _, err := i.Resources(agent); err != nil {

@@ -18,7 +18,7 @@ import (
 func newPerson(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "person",
-		Short:   "List, freeze, thaw or remove people who log in",
+		Short:   "List, log out, freeze, thaw or remove people who log in",
 		Example: "  powerbox person list",
 		Long: "A person logs in to the pages or to the API, for example user:alice. A frozen or removed person cannot log in, approve\n" +
 			"or administer, and the agents that act for them stop. A removal is final.",
@@ -27,6 +27,7 @@ func newPerson(p *cli.Program) *cobra.Command {
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
 		personVerb(p, "freeze", "Freeze a person and the agents that act for them", "powerbox person freeze user:alice --reason 'laptop stolen'"),
 		personVerb(p, "thaw", "End the freeze of a person, who then logs in again", "powerbox person thaw user:alice --reason 'new laptop'"),
+		personVerb(p, "logout", "End every login of a person, who can log in again", "powerbox person logout user:alice --reason 'left the laptop open'"),
 		personVerb(p, "remove", "Remove a person permanently, with passkeys and hosts", "powerbox person remove user:alice --reason 'left the company'"))
 	return cmd
 }
@@ -116,13 +117,17 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 		}
 		var now struct {
 			Principal string `json:"principal"`
-			State     string `json:"state"`
+			State     string `json:"state,omitempty"`
+			LoggedOut bool   `json:"logged_out,omitempty"`
 		}
 		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/people/"+verb, map[string]string{"principal": args[0], "reason": reason}, &now); err != nil {
 			return fmt.Errorf("person %s %s: %w", verb, args[0], err)
 		}
 		if *output == "json" {
 			return p.PrintJSON(now)
+		}
+		if now.LoggedOut {
+			now.State = "logged out everywhere"
 		}
 		fmt.Fprintf(p.Stdout, "%s is %s\n", now.Principal, now.State)
 		return nil

@@ -38,7 +38,7 @@ func (l Policies) Operations(agent string) []string {
 
 // EngineOf is the policy engine of a configuration, with its catalogues.
 func EngineOf(c *config.Config) (Policies, error) {
-	i := &app.Instance{Config: c}
+	i := app.New(c, nil)
 	p := Policies{agents: map[string]*issuer.Agent{}, config: c}
 	var agents []*issuer.Agent
 	var wrong error

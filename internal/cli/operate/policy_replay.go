@@ -81,7 +81,7 @@ func policyTexts(p *cli.Program, file string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := (&app.Instance{Config: c}).PolicyFiles()
+	files, err := app.New(c, p.Now).PolicyFiles()
 	if err != nil {
 		return nil, cli.Invalid(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/store/postgres"
@@ -91,7 +92,7 @@ func copyStore(ctx context.Context, p *cli.Program, c *config.Config) error {
 }
 
 func openBoth(ctx context.Context, p *cli.Program, c *config.Config, path string) (*stores, error) {
-	ring, err := app.OpenRing(app.KeysOf(c), p.Now)
+	ring, err := proxy.OpenRing(app.KeysOf(c), p.Now)
 	if err != nil {
 		return nil, err
 	}

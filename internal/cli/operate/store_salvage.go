@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
@@ -62,7 +63,7 @@ func salvageStore(ctx context.Context, p *cli.Program, c *config.Config) (sqlite
 	if _, err := os.Stat(path); err != nil {
 		return sqlite.Salvaged{}, fmt.Errorf("the store to salvage: %w", err)
 	}
-	ring, err := app.OpenRing(app.KeysOf(c), p.Now)
+	ring, err := proxy.OpenRing(app.KeysOf(c), p.Now)
 	if err != nil {
 		return sqlite.Salvaged{}, err
 	}
@@ -80,5 +81,5 @@ func salvageStore(ctx context.Context, p *cli.Program, c *config.Config) (sqlite
 	}
 	return sqlite.Salvage(ctx, sqlite.Config{
 		Path: path, Batches: c.Evidence.Signatures == "batch", Signer: signer, Origin: c.Evidence.Origin, Checkpoint: checkpoint, Random: rand.Reader,
-	}, app.RecorderID, p.Now(), app.RecordIDs(p.Now))
+	}, app.RecorderID, p.Now(), proxy.RecordIDs(p.Now))
 }

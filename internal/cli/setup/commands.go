@@ -9,5 +9,5 @@ import (
 
 // Commands are the commands of the group, in the order of the help text.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{newInit(p), newDoctor(p), newServe(p), newVersion(p)}
+	return []*cobra.Command{newInit(p), newDoctor(p), newServe(p), cli.NewVersion(p)}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/app"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -291,7 +291,7 @@ func (d *doctor) way(a config.Agent) (*outbound.Client, error) {
 		policy.MaxBytes = a2a.MaxCardBytes
 		return outbound.New(policy), nil
 	}
-	own := &app.OwnWay{}
+	own := &proxy.OwnWay{}
 	_, err := own.Source(a).Read(true)
 	return own.Client.Load(), err
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
 	"github.com/powerbox-project/powerbox/internal/plain"
@@ -125,7 +127,7 @@ func syncTimes(dir string, now func() time.Time) ([]time.Duration, error) {
 		times = append(times, now().Sub(begin))
 	}
 	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-	slices.SortFunc(times, cmp.Compare[time.Duration])
+	sorting.Sort(times, cmp.Compare[time.Duration])
 	return times, err
 }
 

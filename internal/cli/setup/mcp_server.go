@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -47,7 +48,7 @@ func mcpToolsOf(ctx context.Context, via http.RoundTripper, endpoint string) ([]
 		}
 		tools = append(tools, mcpTool{tool.Name, tool.Annotations != nil && tool.Annotations.ReadOnlyHint})
 	}
-	slices.SortFunc(tools, func(a, b mcpTool) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Sort(tools, func(a, b mcpTool) int { return strings.Compare(a.Name, b.Name) })
 	return tools, nil
 }
 

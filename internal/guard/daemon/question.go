@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/guard"
@@ -100,7 +102,7 @@ func (d *Daemon) Questions() []Question {
 			out = append(out, *q)
 		}
 	}
-	slices.SortFunc(out, func(a, b Question) int { return a.Asked.Compare(b.Asked) })
+	sorting.Sort(out, func(a, b Question) int { return a.Asked.Compare(b.Asked) })
 	return out
 }
 

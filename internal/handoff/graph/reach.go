@@ -3,6 +3,8 @@ package graph
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Radius is what an agent could reach if what it reads took it over.
@@ -115,7 +117,7 @@ func (g *Graph) Cycles() [][]string {
 		}
 		out = append(out, names)
 	}
-	slices.SortFunc(out, slices.Compare)
+	sorting.Sort(out, slices.Compare)
 	return out
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/spiffe/go-spiffe/v2/bundle/jwtbundle"
 	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
@@ -174,7 +176,7 @@ func (d *Domains) Files() []File {
 			files = append(files, File{of.name.Name(), of.config.BundleFile, of})
 		}
 	}
-	slices.SortFunc(files, func(a, b File) int { return bytes.Compare([]byte(a.Domain), []byte(b.Domain)) })
+	sorting.Sort(files, func(a, b File) int { return bytes.Compare([]byte(a.Domain), []byte(b.Domain)) })
 	return files
 }
 

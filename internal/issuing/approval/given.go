@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -76,7 +78,7 @@ func (d *Desk) Approvals(ctx context.Context, who Person) ([]Approval, error) {
 		}
 		return nil
 	})
-	slices.SortStableFunc(out, func(a, b Approval) int { return b.Question.Created.Compare(a.Question.Created) })
+	sorting.Stable(out, func(a, b Approval) int { return b.Question.Created.Compare(a.Question.Created) })
 	return out, err
 }
 

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
@@ -62,7 +63,7 @@ func (d *Desk) Undelivered(ctx context.Context) (Undelivered, error) {
 	for name, n := range counts {
 		u.Hooks = append(u.Hooks, HookState{name, n})
 	}
-	slices.SortFunc(u.Hooks, func(a, b HookState) int { return cmp.Compare(a.Name, b.Name) })
+	sorting.Sort(u.Hooks, func(a, b HookState) int { return cmp.Compare(a.Name, b.Name) })
 	return u, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 )
 
@@ -162,7 +164,7 @@ func (c *collector) collections() []Collection {
 		}
 		out = append(out, Collection{Agent: key[0], Name: key[1], Attributes: attributes})
 	}
-	slices.SortFunc(out, func(a, b Collection) int {
+	sorting.Sort(out, func(a, b Collection) int {
 		return cmp.Or(strings.Compare(a.Agent, b.Agent), strings.Compare(a.Name, b.Name))
 	})
 	return out

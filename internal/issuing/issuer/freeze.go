@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
@@ -100,7 +102,7 @@ func (i *Issuer) Freezes() []Revocation {
 			out = append(out, f)
 		}
 	}
-	slices.SortFunc(out, func(a, b Revocation) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	sorting.Sort(out, func(a, b Revocation) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return out
 }
 

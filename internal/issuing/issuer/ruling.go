@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
@@ -39,7 +41,7 @@ func (i *Issuer) rule(agent *Agent, grant Grant, caller identity.Caller, operati
 			p.visible = append(p.visible, item)
 		}
 	}
-	slices.SortFunc(p.visible, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
+	sorting.Sort(p.visible, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
 	return p
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/powerbox-project/powerbox"
@@ -253,7 +255,7 @@ func (p *Provider) found(v Viewer, query string) []place {
 			out = append(out, at)
 		}
 	}
-	slices.SortFunc(out, place.compare)
+	sorting.Sort(out, place.compare)
 	return out
 }
 

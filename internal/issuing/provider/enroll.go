@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/action"
@@ -26,12 +25,6 @@ type Invitation struct {
 // inviting is how long a token for a host can be used.
 const inviting = time.Hour
 
-// invitationPrefix begins a token for a host, so that people and scanners recognise it.
-const invitationPrefix = "enr_"
-
-// IsInvitation reports whether a text is a token for a host, or was one.
-func IsInvitation(text string) bool { return strings.HasPrefix(text, invitationPrefix) }
-
 // Invite makes room for a host. The token is told once and kept as a hash.
 func (p *Provider) Invite(ctx context.Context, who Person, name, user string, defaults []string) (code string, v Invitation, err error) {
 	if !p.config.Administrator(who.Principal, who.Groups) {
@@ -43,7 +36,7 @@ func (p *Provider) Invite(ctx context.Context, who Person, name, user string, de
 	if err := p.mayBeDefaults(defaults); err != nil {
 		return "", v, err
 	}
-	if code, err = p.config.Issuer.NewID(invitationPrefix); err != nil {
+	if code, err = p.config.Issuer.NewID(agentauth.InvitationPrefix); err != nil {
 		return "", v, err
 	}
 	now := p.config.Now()
@@ -66,7 +59,7 @@ func stampOf(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // host has the key is proven by the token of its request, or else by its first one.
 func (p *Provider) Enroll(ctx context.Context, invitation, name string, key token.PublicKey) (Host, error) {
 	no := agentauth.Errorf(agentauth.CodeInvitation, "the enrollment token is not one that can be used: unknown, used or over; an administrator makes a new one")
-	if !strings.HasPrefix(invitation, invitationPrefix) {
+	if !agentauth.IsInvitation(invitation) {
 		return Host{}, no
 	}
 	id, err := p.config.Issuer.NewID("hst_")

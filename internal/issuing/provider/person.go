@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
@@ -95,7 +96,7 @@ func (p *Provider) People(ctx context.Context) ([]Known, error) {
 		}
 		out = append(out, *k)
 	}
-	slices.SortFunc(out, func(a, b Known) int { return cmp.Compare(a.Principal, b.Principal) })
+	sorting.Sort(out, func(a, b Known) int { return cmp.Compare(a.Principal, b.Principal) })
 	return out, err
 }
 
@@ -126,7 +127,7 @@ func (p *Provider) setPerson(ctx context.Context, by, principal string, state pe
 	}
 	reason = plain(reason, maxReasonText)
 	if reason == "" {
-		return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want a short text for the record")
+		return errNoReason()
 	}
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		if err := may(tx); err != nil {
@@ -161,6 +162,51 @@ func (p *Provider) setPerson(ctx context.Context, by, principal string, state pe
 		return agentauth.Errorf(agentauth.CodeInvalidRequest, "%s", target.Message)
 	}
 	return err
+}
+
+// LogOutAs is LogOut by the word of the person, or of an administrator.
+func (p *Provider) LogOutAs(ctx context.Context, who Person, principal, reason string) error {
+	own := who.Principal == principal
+	if !own && !p.config.Administrator(who.Principal, who.Groups) {
+		return agentauth.Errorf(agentauth.CodeUnauthorized, "logins of other people are ended by an administrator, or in a shell with powerbox person logout")
+	}
+	if !own && !who.Fresh {
+		return errStale()
+	}
+	return p.logOut(ctx, who.Principal, principal, reason, func(r Reader) error { return p.admits(r, who) })
+}
+
+// LogOut ends every login of a person, on record: sessions of browsers, and tokens that a
+// shell got before. The person can log in again.
+func (p *Provider) LogOut(ctx context.Context, by, principal, reason string) error {
+	return p.logOut(ctx, by, principal, reason, func(Reader) error { return nil })
+}
+
+func (p *Provider) logOut(ctx context.Context, by, principal, reason string, may func(r Reader) error) error {
+	if err := namesUser(principal); err != nil {
+		return err
+	}
+	if reason = plain(reason, maxReasonText); reason == "" {
+		return errNoReason()
+	}
+	return p.update(ctx, func(tx Tx, _ *unit) error {
+		if err := may(tx); err != nil {
+			return err
+		}
+		a, err := tx.Account(principal)
+		if err != nil && !notFound(err) {
+			return err
+		}
+		a.Principal = principal
+		if err := tx.PutAccount(a.LogOut(p.config.Now())); err != nil {
+			return err
+		}
+		return p.append(tx, by, principal, action.PersonLogOut, map[string]any{"person": principal, "by": by, "reason": reason})
+	})
+}
+
+func errNoReason() error {
+	return agentauth.Errorf(agentauth.CodeInvalidRequest, "reason is missing; want a short text for the record")
 }
 
 // takeAway removes the passkeys of a person, and ends the hosts.

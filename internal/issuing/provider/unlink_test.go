@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
+	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -52,4 +54,31 @@ func TestAAPA12_WhatIsFollowedEndsWithItsAgent(t *testing.T) {
 	if err != nil || open || !q.Approval.Open(w.now) || w.provider.Over(q) == "" {
 		t.Errorf("AAP-A12 a question of an agent that ended, within its own time: open %t, %q, %v", open, w.provider.Over(q), err)
 	}
+}
+
+// TestATK63_LogoutOfOthers ends the logins of a person: by that person, and by an
+// administrator with a fresh login. Other people are refused.
+func TestATK63_LogoutOfOthers(t *testing.T) {
+	bob := peopletest.Person(people.Claim{Principal: "user:bob", Login: people.ByPasskey, Fresh: true})
+	w := newTown(t, func(c *provider.Config) {
+		c.Administrator = func(principal string, _ []string) bool { return principal == "user:root" }
+	})
+	root := people.Claim{Principal: "user:root", Login: people.ByPasskey, Began: w.now}
+	w.want("a person who is no administrator", w.provider.LogOutAs(t.Context(), bob, alice.Principal, "r"), agentauth.CodeUnauthorized)
+	w.want("an administrator with an old login", w.provider.LogOutAs(t.Context(), peopletest.Person(root), alice.Principal, "r"), agentauth.CodeUnauthorized)
+	began := w.now
+	recognized := func() error {
+		_, err := w.provider.Recognize(t.Context(), people.Claim{Principal: alice.Principal, Began: began})
+		return err
+	}
+	w.must(recognized())
+	root.Fresh = true
+	w.must(w.provider.LogOutAs(t.Context(), peopletest.Person(root), alice.Principal, "r"))
+	w.want("a login from before", recognized(), agentauth.CodeUnauthorized)
+	began = w.now.Add(time.Second)
+	w.must(recognized())
+	w.now = w.now.Add(time.Minute)
+	own := peopletest.Person(people.Claim{Principal: alice.Principal, Began: began})
+	w.must(w.provider.LogOutAs(t.Context(), own, alice.Principal, "r"))
+	w.want("a login from before", recognized(), agentauth.CodeUnauthorized)
 }

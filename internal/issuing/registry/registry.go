@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
@@ -350,7 +352,7 @@ func (r *Registry) Search(ctx context.Context, v Viewer, q Query) ([]Entry, erro
 			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })
+	sorting.Sort(found, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })
 	return found, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -144,7 +146,7 @@ func (a *agent) approvals() []HeldOperation {
 			out = append(out, HeldOperation{s.Operation.String(), s.Write})
 		}
 	}
-	slices.SortFunc(out, func(a, b HeldOperation) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Sort(out, func(a, b HeldOperation) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
@@ -96,7 +98,7 @@ func meant(own []HeldTask, f a2a.TaskFilter, after string) []HeldTask {
 		behind := after == "" || ms < last || ms == last && t.Task < task
 		return !behind || f.Context != "" && t.Context != f.Context || f.State != "" && t.State != f.State || !since.IsZero() && !t.Updated.After(since)
 	})
-	slices.SortFunc(own, func(a, b HeldTask) int {
+	sorting.Sort(own, func(a, b HeldTask) int {
 		return cmp.Or(cmp.Compare(b.Updated.UnixMilli(), a.Updated.UnixMilli()), strings.Compare(b.Task, a.Task))
 	})
 	return own

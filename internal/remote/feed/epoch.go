@@ -3,8 +3,9 @@ package feed
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // bulk is what an epoch ends everything of.
@@ -50,6 +51,6 @@ func (s epochs) entries(now time.Time) []Event {
 			out = append(out, Event{Kind: Epoch, Name: b.name, Of: b.of, Targets: []string{b.name}, Before: e.before, Until: e.until})
 		}
 	}
-	slices.SortFunc(out, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
+	sorting.Sort(out, func(a, b Event) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Name, b.Name)) })
 	return out
 }

@@ -33,8 +33,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/internal/until"
 )
@@ -211,7 +212,7 @@ func (s State) Entries(now time.Time) []Event {
 		out = append(out, Event{Kind: Freeze, Name: name, Targets: ids})
 	}
 	out = append(out, s.epochs.entries(now)...)
-	slices.SortFunc(out, func(a, b Event) int { return compare(a, b) })
+	sorting.Sort(out, func(a, b Event) int { return compare(a, b) })
 	if s.extended.After(now) {
 		out = append(out, Event{Kind: Extend, Name: "lease", Until: s.extended.Unix()})
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -108,7 +110,7 @@ func (r *Ring) old(agent string, now time.Time) ([]AgentKey, error) {
 		key.Until = until
 		out = append(out, key)
 	}
-	slices.SortFunc(out, func(a, b AgentKey) int { return b.Until.Compare(a.Until) })
+	sorting.Sort(out, func(a, b AgentKey) int { return b.Until.Compare(a.Until) })
 	return out, nil
 }
 

@@ -35,12 +35,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filelock"
@@ -186,7 +187,7 @@ func (s *Spool) recover() error {
 		}
 		s.segments = append(s.segments, segment{first: first, path: filepath.Join(s.config.Dir, e.Name())})
 	}
-	slices.SortFunc(s.segments, func(a, b segment) int { return int(a.first - b.first) })
+	sorting.Sort(s.segments, func(a, b segment) int { return int(a.first - b.first) })
 	previous := frame{last: true}
 	for n := range s.segments {
 		if previous, err = s.recoverSegment(n, previous); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // People is the interface of those who answer: with their own sessions, and
@@ -54,9 +55,6 @@ type People struct {
 	BodyLimit int64
 	Log       *slog.Logger
 }
-
-// DevUserHeader names a built-in user, in experiments.
-const DevUserHeader = "Powerbox-Dev-User"
 
 // PeoplePaths are the paths of the interface.
 func PeoplePaths() []string {
@@ -128,7 +126,7 @@ func (p *People) claim(r *http.Request) (people.Claim, error) {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
 		return people.Claim{}, agentauth.Errorf(agentauth.CodeUnauthorized, "this is for programs; people use the page")
 	}
-	if name := r.Header.Get(DevUserHeader); name != "" && p.Dev != nil {
+	if name := r.Header.Get(operators.DevUserHeader); name != "" && p.Dev != nil {
 		if !p.Dev(name) {
 			return people.Claim{}, agentauth.Errorf(agentauth.CodeUnauthorized, "there is no built-in user %q", name)
 		}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 )
@@ -141,7 +143,7 @@ func (a *Activity) Report(ctx context.Context, sees func(agent string) bool) (Ac
 	for code, n := range sum.reasons {
 		out.Reasons = append(out.Reasons, ReasonActivity{code, n})
 	}
-	slices.SortFunc(out.Reasons, func(x, y ReasonActivity) int {
+	sorting.Sort(out.Reasons, func(x, y ReasonActivity) int {
 		return cmp.Or(cmp.Compare(y.Times, x.Times), cmp.Compare(x.Code, y.Code))
 	})
 	maps.DeleteFunc(a.minutes, func(at int64, _ minuteCount) bool { return at < first.Unix() })

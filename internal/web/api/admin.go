@@ -76,8 +76,9 @@ type Admin struct {
 	Live *Live
 	// AsksTrust says that calls are denied by scores, which count the whole history.
 	AsksTrust bool
-	People    People // nil where people cannot log in
-	Outbox    Outbox // nil where no webhooks are told anything
+	People    People   // nil where people cannot log in
+	Sessions  Sessions // nil where no pages are served
+	Outbox    Outbox   // nil where no webhooks are told anything
 	// Unrecorded returns how many calls continued without a record that the evidence
 	// does not tell of yet, by agent.
 	Unrecorded func() map[string]int64

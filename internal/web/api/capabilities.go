@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // CapabilityStatus is a capability as operators see it: with its real
@@ -81,7 +82,7 @@ func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
 		err = status{http.StatusBadRequest, "before names no capability; want the id of one, from the page before"}
 	}
 	if next != "" {
-		w.Header().Set(NextHeader, next)
+		w.Header().Set(operators.NextHeader, next)
 	}
 	out := make([]CapabilityStatus, len(found))
 	for n, c := range found {

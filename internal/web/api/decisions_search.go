@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 )
 
@@ -146,7 +148,7 @@ func (d *Decisions) checked(v powerbox.Value, member, id, kind string) (string, 
 // search returns the candidates that would be allowed, a page at a time. Nothing is done,
 // so nothing is recorded.
 func (d *Decisions) search(ctx context.Context, g *Guard, v powerbox.Value, all []candidate) (any, error) {
-	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.name, b.name) })
+	sorting.Sort(all, func(a, b candidate) int { return cmp.Compare(a.name, b.name) })
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.name == b.name })
 	after, limit, err := pageOf(v)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 )
 
@@ -163,6 +165,6 @@ func edges(g *graph.Graph, tried []Pair, without [2]string) []GraphEdge {
 		one.Granted, one.Missing = slices.Compact(one.Granted), slices.Compact(one.Missing)
 		out = append(out, *one)
 	}
-	slices.SortFunc(out, func(x, y GraphEdge) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
+	sorting.Sort(out, func(x, y GraphEdge) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // tokenHolder is the operator on record for a call with the operator's token.
@@ -28,19 +29,8 @@ type Operators struct {
 	// Rights are what a person may do, by their roles.
 	Rights func(people.Person) people.Rights
 	// Login says how a person gets a session.
-	Login Login
+	Login operators.Login
 }
-
-// Login says how powerbox login gets a session. It is public.
-type Login struct {
-	Issuer   string   `json:"issuer,omitempty"`
-	ClientID string   `json:"client_id,omitempty"`
-	Scopes   []string `json:"scopes,omitempty"`
-	MaxAge   int      `json:"max_age,omitempty"` // seconds since the login, as OpenID Connect has it
-}
-
-// PathLogin has a [Login], for every caller.
-const PathLogin = "/v1/login"
 
 // scope says how an operation keeps to the agents of its caller.
 type scope int

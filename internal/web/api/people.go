@@ -15,6 +15,44 @@ import (
 type People interface {
 	People(ctx context.Context) ([]provider.Known, error)
 	SetPerson(ctx context.Context, by, principal string, state people.State, reason string) error
+	LogOut(ctx context.Context, by, principal, reason string) error
+}
+
+// Sessions are the logins of people in browsers.
+type Sessions interface {
+	// Sessions returns those of a person, "" for those of all people, the newest first.
+	Sessions(ctx context.Context, principal string) ([]people.Session, error)
+}
+
+// maxSessionsListed bounds one answer. The number of all is beside it.
+const maxSessionsListed = 200
+
+// OpenSessions are the logins of people in browsers that count now. The tokens that people
+// use in a shell are not among them.
+type OpenSessions struct {
+	Count    int           `json:"count"`
+	Sessions []OpenSession `json:"sessions"` // the newest 200
+}
+
+// OpenSession is one login in a browser. It has nothing that logs a reader in.
+type OpenSession struct {
+	Principal string    `json:"principal"`
+	Login     string    `json:"login"` // provider, passkey, invite, built-in
+	Began     time.Time `json:"began"`
+	Ends      time.Time `json:"ends"`
+}
+
+func (a *Admin) openSessions(r *http.Request) (any, error) {
+	out := OpenSessions{Sessions: []OpenSession{}}
+	if a.Sessions == nil {
+		return out, nil
+	}
+	all, err := a.Sessions.Sessions(r.Context(), r.URL.Query().Get("principal"))
+	out.Count = len(all)
+	for _, s := range all[:min(len(all), maxSessionsListed)] {
+		out.Sessions = append(out.Sessions, OpenSession{s.Principal, string(s.Login), s.Began.UTC(), s.Ends.UTC()})
+	}
+	return out, err
 }
 
 // PersonStatus is a person as operators see one.
@@ -53,21 +91,30 @@ func (a *Admin) people(r *http.Request) (any, error) {
 }
 
 func (a *Admin) setPerson(r *http.Request) (any, error) {
-	state, ok := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed}[r.PathValue("verb")]
+	verb := r.PathValue("verb")
+	state, ok := map[string]people.State{"freeze": people.Frozen, "thaw": people.Active, "remove": people.Removed, "logout": ""}[verb]
 	var body personChange
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
 	if !ok || a.People == nil {
-		return nil, status{http.StatusBadRequest, "want freeze, thaw or remove, on a server at which people log in"}
+		return nil, status{http.StatusBadRequest, "want freeze, thaw, remove or logout, on a server at which people log in"}
 	}
 	if by := callerOf(r); by.session && by.name == body.Principal {
 		return nil, status{http.StatusBadRequest, "this is you; have another administrator do it"}
 	}
-	err := a.People.SetPerson(r.Context(), operator(r), body.Principal, state, body.Reason)
+	var err error
+	if verb == "logout" {
+		err = a.People.LogOut(r.Context(), operator(r), body.Principal, body.Reason)
+	} else {
+		err = a.People.SetPerson(r.Context(), operator(r), body.Principal, state, body.Reason)
+	}
 	var said *agentauth.Error
 	if errors.As(err, &said) {
 		return nil, status{http.StatusBadRequest, said.Message}
+	}
+	if verb == "logout" {
+		return map[string]any{"principal": body.Principal, "logged_out": true}, err
 	}
 	return map[string]string{"principal": body.Principal, "state": string(state)}, err
 }

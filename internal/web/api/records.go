@@ -10,11 +10,8 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
-
-// NextHeader has, where a page of records is not the last, the id of the record
-// that the next one begins before.
-const NextHeader = "Powerbox-Next"
 
 const (
 	// pageLimit is how many records a page has, at the most.
@@ -27,7 +24,7 @@ const (
 // records answers with one page, the last record of the log first. The query selects by
 // agent, requester, principal, task, trace, operation, capability, decision, outcome_of,
 // reason (the code of any of a record's reasons), since and until; limit bounds the page,
-// and before is the id in [NextHeader]. A page can be empty and have a next one.
+// and before is the id in [operators.NextHeader]. A page can be empty and have a next one.
 func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	query, err := recordQuery(r.URL.Query())
 	if agents, all := agentsOf(r); !all {
@@ -41,7 +38,7 @@ func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 				out = append(out, s.Bytes())
 			}
 			if page.Next != "" {
-				w.Header().Set(NextHeader, page.Next)
+				w.Header().Set(operators.NextHeader, page.Next)
 			}
 			return err
 		})

@@ -77,7 +77,8 @@ func (a *Admin) stopping() []route {
 		{pattern: "POST /v1/freezes", needs: people.Stop, keeps: own, says: "Freeze a capability, a holder, a person or an agent.", in: stopping{}, out: FreezeStatus{}, serve: serve(a, a.stop(false, a.Issuer.Freeze))},
 		{pattern: "POST /v1/thaws", needs: people.Steer, keeps: own, says: "End a freeze.", in: stopping{}, out: FreezeStatus{}, serve: serve(a, a.stop(true, a.Issuer.Thaw))},
 		{pattern: "GET /v1/people", needs: people.See, keeps: whole, says: "List the people who can log in.", query: []parameter{{"principal", "of one person"}}, out: []PersonStatus{}, serve: serve(a, a.people)},
-		{pattern: "POST /v1/people/{verb}", needs: people.Administer, keeps: whole, says: "Freeze, thaw or remove a person.", in: personChange{}, serve: serve(a, a.setPerson)},
+		{pattern: "GET /v1/sessions", needs: people.Administer, keeps: whole, says: "List the logins of people in browsers, the newest 200.", query: []parameter{{"principal", "of one person"}}, out: OpenSessions{}, serve: serve(a, a.openSessions)},
+		{pattern: "POST /v1/people/{verb}", needs: people.Administer, keeps: whole, says: "Freeze, thaw or remove a person, or end every login with logout.", in: personChange{}, serve: serve(a, a.setPerson)},
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 )
@@ -178,7 +180,7 @@ func (s *Scores) Pairs(ctx context.Context, until time.Time) (Tried, error) {
 			out.Pairs = append(out.Pairs, one)
 		}
 	}
-	slices.SortFunc(out.Pairs, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	sorting.Sort(out.Pairs, func(a, b Pair) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return out, nil
 }
 

@@ -8,27 +8,17 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// PathStatusLists is where the Token Status Lists of agents are, each under its
-// agent's name.
-const PathStatusLists = "/v1/status-lists/"
-
-// StatusAddress is where peers ask for the status of an agent's capabilities: the
-// revocation_endpoint of its card.
-func StatusAddress(server, agent string) string {
-	return strings.TrimSuffix(server, "/") + PathStatusLists + url.PathEscape(agent)
-}
-
-func (a *Admin) statusList(agent string) string { return StatusAddress(a.URL, agent) }
+func (a *Admin) statusList(agent string) string { return link.StatusAddress(a.URL, agent) }
 
 // statusPlace tells where the status of a capability is to be found, as the
 // status claim of the draft has it.

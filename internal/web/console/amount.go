@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -106,7 +108,7 @@ func importance(a issuer.Argument) int {
 // ordered are the arguments of a call, those that decide first.
 func ordered(all []issuer.Argument) []issuer.Argument {
 	out := slices.Clone(all)
-	slices.SortStableFunc(out, func(a, b issuer.Argument) int { return importance(a) - importance(b) })
+	sorting.Stable(out, func(a, b issuer.Argument) int { return importance(a) - importance(b) })
 	return out
 }
 

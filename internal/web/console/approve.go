@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -113,7 +115,7 @@ func (k *Console) asks(l *lang.Language, q provider.Question) []asked {
 		out = append(out, one)
 	}
 	// What can do most comes first, wherever the agent put it.
-	slices.SortStableFunc(out, func(a, b asked) int { return b.rank() - a.rank() })
+	sorting.Stable(out, func(a, b asked) int { return b.rank() - a.rank() })
 	return out
 }
 

@@ -16,3 +16,16 @@ func (k *Console) Person(r *http.Request) (people.Person, bool, error) {
 	}
 	return who, err == nil, err
 }
+
+// Refuse answers a request for a page of another part of the server with a page that
+// explains the error.
+func (k *Console) Refuse(w http.ResponseWriter, r *http.Request, err error) { k.refuse(w, r, err) }
+
+// connectedPage says that an agent is called with the visitor's account elsewhere.
+type connectedPage struct{ Agent string }
+
+// Connected says that a consent is kept.
+func (k *Console) Connected(w http.ResponseWriter, r *http.Request, agent string) error {
+	v := &visit{w: w, r: r, session: k.sessions.of(k.cookie(r, sessionCookie)), Language: k.language(r)}
+	return k.show(v, "connected", connectedPage{agent})
+}

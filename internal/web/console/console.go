@@ -136,7 +136,7 @@ func New(c Config) (*Console, error) {
 // Paths are the paths of the console.
 func Paths() []string {
 	return []string{
-		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "/people/", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
+		"/{$}", "/approve", "/approve/", "GET /approved", "/login", "/login/", "POST /logout", "/passkeys", "/passkeys/", "/sessions", "/sessions/", "/first", "/hosts", "/hosts/", "/host-agents/", "GET /activity", "/people", "/people/", "GET /console/", "GET /language", "/registry", "/registry/", "GET /map", operations.Path, operations.Path + "/",
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -165,7 +167,7 @@ func (p *inboxPage) fill(all []rows) {
 			}
 		}
 	}
-	slices.SortFunc(p.Agents, func(a, b option) int { return cmp.Compare(a.Text, b.Text) })
+	sorting.Sort(p.Agents, func(a, b option) int { return cmp.Compare(a.Text, b.Text) })
 	slices.Sort(p.Capabilities)
 	p.Pages = max(1, (p.Found+perPage-1)/perPage)
 	p.Filter.Page = min(p.Filter.Page, p.Pages)

@@ -21,7 +21,8 @@ type Keeper interface {
 	Once(ctx context.Context, kind, id string, until, now time.Time) (bool, error)
 	// Take is Kept for one caller: of two at once one gets it.
 	Take(ctx context.Context, kind, id string, now time.Time) ([]byte, error)
-	Forget(ctx context.Context, kind, id string) error
+	// AllKept returns everything of a kind, by id.
+	AllKept(ctx context.Context, kind string, now time.Time) (map[string][]byte, error)
 }
 
 // The kinds of kept values, by the hash of their cookie, which logs no reader in.
@@ -101,5 +102,32 @@ func (s *sessions) keepStarted(one *session, cookie, before string) error {
 func (s *sessions) keptEnd(cookie string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 	defer cancel()
-	_ = s.keeper.Forget(ctx, keptSession, cookieHash(cookie)) // it expires anyway, and the browser forgets it now
+	_, _ = s.keeper.Take(ctx, keptSession, cookieHash(cookie), s.now()) // it expires anyway, and the browser forgets it now
+}
+
+// keptOpen calls each with every session that is kept, and leaves out what cannot be read: it
+// logs no visitor in.
+func (s *sessions) keptOpen(ctx context.Context, each func(id string, one *session)) error {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	all, err := s.keeper.AllKept(ctx, keptSession, s.now())
+	for id, value := range all {
+		var f sessionForm
+		if json.Unmarshal(value, &f) == nil {
+			each(id, &session{principal: f.Principal, login: f.Login, began: f.Began})
+		}
+	}
+	return err
+}
+
+// keptEndOf ends a session by its id, and reports whether there was one of that person.
+func (s *sessions) keptEndOf(ctx context.Context, principal, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	f, ok := keptJSON[sessionForm](s.keeper.Kept, keptSession, id, s.now())
+	if !ok || f.Principal != principal {
+		return false, nil
+	}
+	_, err := s.keeper.Take(ctx, keptSession, id, s.now())
+	return err == nil, err
 }

@@ -53,6 +53,7 @@ func (k *Console) functions(l *lang.Language) template.FuncMap {
 		"b64": base64.RawURLEncoding.EncodeToString, "visible": visible, "words": words, "languages": lang.All, "list": func(all ...any) []any { return all },
 		"did":      func(a provider.Action) string { return k.did(l, a) },
 		"passkeys": func(n int) string { return l.N(n, "%s passkey", "%s passkeys") },
+		"sessions": func(n int) string { return l.N(n, "%s open session", "%s open sessions") },
 		"hosts":    func(n int) string { return l.N(n, "%s host", "%s hosts") },
 		"state":    func(state any) string { return stateSays(l, fmt.Sprint(state)) },
 	}

@@ -149,7 +149,7 @@ func (k *Console) menu(f *frame) []group {
 		own = append(own, operations.Link{Path: "/registry", Text: l.T("Registry")})
 	}
 	out = append(out, group{l.T("Decide"), own})
-	settings := []operations.Link{{Path: "/passkeys", Text: l.T("Passkeys")}}
+	settings := []operations.Link{{Path: "/passkeys", Text: l.T("Passkeys")}, {Path: "/sessions", Text: l.T("Sessions")}}
 	if f.Administrator {
 		settings = append([]operations.Link{{Path: "/people", Text: l.T("People")}}, settings...)
 	}

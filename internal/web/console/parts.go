@@ -100,6 +100,7 @@ type People interface {
 	Administrator(who provider.Person) bool
 	People(ctx context.Context) ([]provider.Known, error)
 	SetPersonAs(ctx context.Context, who provider.Person, principal string, state people.State, reason string) error
+	LogOutAs(ctx context.Context, who provider.Person, principal, reason string) error
 }
 
 // Provider are the parts that one Agent Auth provider has.

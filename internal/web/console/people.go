@@ -10,9 +10,11 @@ import (
 
 type peoplePage struct {
 	People []provider.Known
-	Me     string
-	Fresh  bool
-	Signs  bool
+	// Sessions says how many are open, by person.
+	Sessions map[string]int
+	Me       string
+	Fresh    bool
+	Signs    bool
 }
 
 // administering returns the visitor of a page that is for administrators alone.
@@ -34,7 +36,15 @@ func (k *Console) people(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "people", peoplePage{all, who.Principal, who.Fresh, k.passkeys != nil})
+	open, err := k.Sessions(v.r.Context(), "")
+	if err != nil {
+		return err
+	}
+	page := peoplePage{People: all, Sessions: map[string]int{}, Me: who.Principal, Fresh: who.Fresh, Signs: k.passkeys != nil}
+	for _, s := range open {
+		page.Sessions[s.Principal]++
+	}
+	return k.show(v, "people", page)
 }
 
 // setPerson freezes, removes or lets back someone, as the path says.

@@ -36,7 +36,7 @@ func (k *Console) rooms() []room {
 	gets := map[string]func(*visit) error{
 		"/{$}": k.begin, "/approve": k.home, "/approve/events": k.events, "/approve/{id}": k.question, "/approved": k.approved,
 		"/login": k.login, "/login/provider": k.limited(beginning, k.loginAtProvider), "/login/callback": k.limited(finishing, k.loginCallback),
-		"/passkeys": k.ownPasskeys, "/first": k.first, "/hosts": k.hosts, "/hosts/{host}/revoke": k.previewHost, "/hosts/{host}/link": k.toLink,
+		"/passkeys": k.ownPasskeys, "/sessions": k.signedIn, "/first": k.first, "/hosts": k.hosts, "/hosts/{host}/revoke": k.previewHost, "/hosts/{host}/link": k.toLink,
 		"/host-agents/{agent}/revoke": k.previewAgent, "/host-agents/{agent}/grants": k.toGrant, "/activity": k.activity, "/people": k.people,
 		"/registry": k.registry, "/registry/{id}": k.listing, "/map": k.delegations, "/console/{file}": k.asset, "/language": k.setLanguage,
 	}
@@ -59,6 +59,8 @@ func (k *Console) rooms() []room {
 	ruled("/passkeys/confirm/challenge", k.confirmChallenge, challenge)
 	ruled("/passkeys/remove", k.removePasskey, signsKey)
 	ruled("/passkeys/remove/challenge", k.removeChallenge, challenge)
+	ruled("/sessions/end", k.endSession, endsOwn)
+	ruled("/sessions/end-all", k.logOutEverywhere, endsOwn)
 	ruled("/first", k.limited(finishing, k.beFirst), signsIn)
 	ruled("/hosts/{host}/revoke", k.revokeHost, endsOwn)
 	ruled("/hosts/{host}/unlink", k.unlinkHost, endsOwn)
@@ -73,6 +75,7 @@ func (k *Console) rooms() []room {
 		room{pattern: "POST /approve", serve: k.byCode, effect: operations.Asks},
 		room{pattern: "POST /people/freeze", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
 		room{pattern: "POST /people/remove", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
+		room{pattern: "POST /people/logout", serve: k.logOutPerson, effect: operations.TakesAway, may: k.administering},
 		room{pattern: "POST /people/thaw", serve: k.setPerson, effect: operations.Gives, may: k.administering},
 		room{pattern: "POST /registry/{id}/accept", serve: k.acceptCard, effect: operations.Gives, may: k.accepting},
 	)

@@ -53,6 +53,11 @@ func (anyone) SetPersonAs(_ context.Context, _ provider.Person, principal string
 	return nil
 }
 
+func (anyone) LogOutAs(_ context.Context, _ provider.Person, principal, _ string) error {
+	changed = append(changed, principal)
+	return nil
+}
+
 func (oneKey) Passkeys(context.Context, string) ([]provider.Passkey, error) { return nil, nil }
 
 func (noQuestions) Questions(context.Context, provider.Person) ([]provider.Question, error) {
@@ -207,7 +212,7 @@ func TestEveryPostSaysWhatItDoes(t *testing.T) {
 		string(signsKey): {"/passkeys", "/passkeys/remove"},
 		string(answers):  {"/approve/{id}", "/host-agents/{agent}/grants", "/hosts/{host}/link"},
 		string(endsOwn): {
-			"/approve/{id}/revoke", "/host-agents/{agent}/forget", "/host-agents/{agent}/grants/{grant}", "/host-agents/{agent}/revoke", "/hosts/{host}/revoke", "/hosts/{host}/unlink",
+			"/approve/{id}/revoke", "/host-agents/{agent}/forget", "/host-agents/{agent}/grants/{grant}", "/host-agents/{agent}/revoke", "/hosts/{host}/revoke", "/hosts/{host}/unlink", "/sessions/end", "/sessions/end-all",
 		},
 		string(challenge): {
 			"/approve/{id}/challenge", "/host-agents/{agent}/challenge", "/hosts/{host}/link/challenge", "/login/passkey/challenge", "/passkeys/challenge",

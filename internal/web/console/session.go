@@ -1,12 +1,15 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"crypto/cipher"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,6 +167,50 @@ func (s *sessions) start(who provider.Person, before string) (string, error) {
 	}
 	s.open[sha256.Sum256([]byte(cookie))] = one
 	return cookie, nil
+}
+
+// list returns the open sessions of a person, "" for those of all people, the newest first.
+func (s *sessions) list(ctx context.Context, principal string) ([]people.Session, error) {
+	out, now := []people.Session{}, s.now()
+	add := func(id string, one *session) {
+		if (principal == "" || one.principal == principal) && now.Sub(one.began) < s.lasts {
+			out = append(out, people.Session{ID: id, Principal: one.principal, Login: one.login, Began: one.began, Ends: one.began.Add(s.lasts)})
+		}
+	}
+	if s.keeper != nil {
+		if err := s.keptOpen(ctx, add); err != nil {
+			return nil, fmt.Errorf("console: the sessions: %w", err)
+		}
+	} else {
+		s.mu.Lock()
+		for id, one := range s.open {
+			add(base64.RawURLEncoding.EncodeToString(id[:]), one)
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(out, func(a, b people.Session) int {
+		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.ID, b.ID))
+	})
+	return out, nil
+}
+
+// endOf ends one session of a person, and reports whether there was one.
+func (s *sessions) endOf(ctx context.Context, principal, id string) (bool, error) {
+	if s.keeper != nil {
+		return s.keptEndOf(ctx, principal, id)
+	}
+	sum, err := base64.RawURLEncoding.DecodeString(id)
+	if err != nil || len(sum) != sha256.Size {
+		return false, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.open[[sha256.Size]byte(sum)]
+	if one == nil || one.principal != principal {
+		return false, nil
+	}
+	delete(s.open, [sha256.Size]byte(sum))
+	return true, nil
 }
 
 func (s *sessions) end(cookie string) {

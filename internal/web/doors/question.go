@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -131,7 +133,7 @@ func freely(path string) string {
 // of any, and longer paths before shorter ones.
 func inOrder(routes []Route) []Route {
 	routes = slices.Clone(routes)
-	slices.SortStableFunc(routes, func(a, b Route) int {
+	sorting.Stable(routes, func(a, b Route) int {
 		return cmp.Or(cmp.Compare(min(len(b.Host), 1), min(len(a.Host), 1)), cmp.Compare(len(b.Path), len(a.Path)))
 	})
 	return routes

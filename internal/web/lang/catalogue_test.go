@@ -23,7 +23,7 @@ var pagesOf = []string{"../operations", "../console"}
 func textsInUse(t *testing.T) (pages, code, scripts map[string]string) {
 	t.Helper()
 	pages, code, scripts = map[string]string{}, map[string]string{}, map[string]string{}
-	call := regexp.MustCompile(`\bt\("((?:[^"\\]|\\.)*)"`)
+	call := regexp.MustCompile(`\b(?:t|said)\("((?:[^"\\]|\\.)*)"`)
 	for _, folder := range pagesOf {
 		for _, name := range matches(t, folder+"/pages/*.html") {
 			for _, part := range Parts(contents(t, name)) {
@@ -272,6 +272,71 @@ func values(t *testing.T, text string) []string {
 	return slices.Compact(out) // a language may name a value twice
 }
 
+// refusing are the packages whose refusals pages show, with the files whose refusals only
+// programs read: agents, hosts and peers. A new file must be in German, or to stand here.
+var refusing = map[string][]string{
+	"../../people":           nil,
+	"../../issuing/approval": nil,
+	"../../issuing/provider": {
+		"authenticate.go", "budget.go", "capability.go", "ciba.go", "enroll.go", "execute.go", "lifecycle.go",
+		"lifetime.go", "notify.go", "proof.go", "provider.go", "register.go", "said.go", "text.go", "token.go",
+	},
+}
+
+// TestRefusalsOfPeopleAreInGerman wants every refusal that a person can meet on a page.
+func TestRefusalsOfPeopleAreInGerman(t *testing.T) {
+	german := readFile("de" + saidFile)
+	verb := regexp.MustCompile(`%(\[\d\])?(\.\d+)?[a-z]`)
+	for folder, programs := range refusing {
+		for _, name := range matches(t, folder+"/*.go") {
+			if strings.HasSuffix(name, "_test.go") || slices.Contains(programs, filepath.Base(name)) {
+				continue
+			}
+			file, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || called(call) != "Errorf" || !isOf(call, "agentauth") {
+					return true
+				}
+				text, ok := literal(call.Args[1])
+				if text = verb.ReplaceAllString(strings.ReplaceAll(text, "%q", `"%s"`), "%s"); ok && text != "%s" && german[text] == "" && !German.Has(text) {
+					t.Errorf("German lacks a refusal of %s:\n%s\n", strings.TrimPrefix(name, "../../"), text)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// TestVerifierSaysWhatPagesTranslate wants each text and finding that the page translates in
+// the verifier, and each finding of the verifier on the page.
+func TestVerifierSaysWhatPagesTranslate(t *testing.T) {
+	page, verifier := contents(t, "../console/assets/verify.js"), contents(t, "../../../evidence/verify.mjs")
+	for _, m := range regexp.MustCompile(`\bsaid\("((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(page, -1) {
+		for _, part := range regexp.MustCompile(`\{\d\}`).Split(m[1], -1) {
+			for word := range strings.FieldsSeq(part) { // a text can be put together from two
+				if !strings.Contains(verifier, word) {
+					t.Errorf("the verifier does not say %q of %q", word, m[1])
+				}
+			}
+		}
+	}
+	kinds := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?:problem|absent|Wrong)\('([a-z_]+)'`).FindAllStringSubmatch(verifier, -1) {
+		kinds[m[1]] = true
+	}
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ {4}([a-z_]+): t\("`).FindAllStringSubmatch(page, -1) {
+		shown[m[1]] = true
+	}
+	if len(kinds) < 20 || !maps.Equal(kinds, shown) {
+		t.Errorf("the verifier finds %v\nand the page words %v", slices.Sorted(maps.Keys(kinds)), slices.Sorted(maps.Keys(shown)))
+	}
+}
+
 // TestTextsOutsideOfTheCatalogue lists the texts in Go code that look like sentences and are
 // not translated. A new one must be translated, or stand in testdata/english.txt.
 func TestTextsOutsideOfTheCatalogue(t *testing.T) {
@@ -289,7 +354,7 @@ func TestTextsOutsideOfTheCatalogue(t *testing.T) {
 		quoted := regexp.MustCompile("([^(]|[^t]\\()([\"`])([A-Z]?[a-z]+[,.:]? [a-z]+[^\"`\n]*)[\"`]")
 		for _, name := range matches(t, folder+"/assets/*.js") {
 			for _, line := range strings.Split(contents(t, name), "\n") {
-				if code, _, _ := strings.Cut(line, "//"); code != "" {
+				if code, _, _ := strings.Cut(line, "//"); code != "" && !strings.Contains(code, " said(\"") {
 					for _, m := range quoted.FindAllStringSubmatch(code, -1) {
 						got = append(got, strings.TrimPrefix(name, "../")+": "+strconv.Quote(m[3]))
 					}

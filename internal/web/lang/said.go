@@ -2,9 +2,10 @@ package lang
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // saidFile has finished texts of /v1 and of decisions, which pages show. Its English texts have
@@ -19,7 +20,7 @@ var sayings = sync.OnceValue(func() map[string][]saying {
 			pattern := strings.ReplaceAll(regexp.QuoteMeta(english), "%s", "(.*)")
 			all[l.Tag] = append(all[l.Tag], saying{regexp.MustCompile("^(?s:" + pattern + ")$"), text, len(english)})
 		}
-		slices.SortFunc(all[l.Tag], func(a, b saying) int {
+		sorting.Sort(all[l.Tag], func(a, b saying) int {
 			if a.length != b.length {
 				return b.length - a.length
 			}
@@ -49,7 +50,9 @@ func (l *Language) Said(text string) string {
 		}
 		out := ""
 		for i, part := range strings.Split(s.text, "%s") {
-			if i > 0 {
+			if i > 0 && i == len(values)-1 && strings.HasSuffix(s.text, ": %s") {
+				out += l.Said(values[i]) // a text behind a text
+			} else if i > 0 {
 				out += values[i]
 			}
 			out += part

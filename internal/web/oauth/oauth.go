@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/missing"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -33,20 +34,9 @@ const (
 	pathRevoke     = "/oauth/revoke"
 	pathIntrospect = "/oauth/introspect"
 	pathKeys       = "/oauth/jwks"
-	// pathServer and pathResource are well-known (RFC 8414, RFC 9728). The path of a
-	// resource follows.
-	pathServer   = "/.well-known/oauth-authorization-server"
-	pathResource = "/.well-known/oauth-protected-resource"
+	// pathServer is well-known (RFC 8414).
+	pathServer = "/.well-known/oauth-authorization-server"
 )
-
-// ResourceMetadata is the address of the metadata of a resource at a URL.
-func ResourceMetadata(resource string) string {
-	u, err := url.Parse(resource)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host + pathResource + u.Path
-}
 
 // formLimit bounds the body of a request, and queryLimit its query.
 const formLimit, queryLimit = 64 << 10, 16 << 10
@@ -83,13 +73,13 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{config: c, mux: http.NewServeMux()}
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET " + pathAuthorize:               h.authorize,
-		"POST " + pathToken:                  h.forClients(h.token),
-		"POST " + pathRevoke:                 h.forClients(h.revoke),
-		"POST " + pathIntrospect:             h.forClients(h.introspect),
-		"GET " + pathKeys:                    h.keys,
-		"GET " + pathServer:                  h.server,
-		"GET " + pathResource + "/{path...}": h.resource,
+		"GET " + pathAuthorize:                    h.authorize,
+		"POST " + pathToken:                       h.forClients(h.token),
+		"POST " + pathRevoke:                      h.forClients(h.revoke),
+		"POST " + pathIntrospect:                  h.forClients(h.introspect),
+		"GET " + pathKeys:                         h.keys,
+		"GET " + pathServer:                       h.server,
+		"GET " + link.PathResource + "/{path...}": h.resource,
 	} {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h.limited(pattern, r); err != nil {
@@ -104,7 +94,7 @@ func New(c Config) (*Handler, error) {
 
 // Paths are the patterns of the endpoints.
 func Paths() []string {
-	return []string{pathAuthorize, pathToken, pathRevoke, pathIntrospect, pathKeys, pathServer, pathResource + "/"}
+	return []string{pathAuthorize, pathToken, pathRevoke, pathIntrospect, pathKeys, pathServer, link.PathResource + "/"}
 }
 
 // ServeHTTP implements [http.Handler].

@@ -12,6 +12,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // agentsPage is the table of agents.
@@ -207,7 +208,7 @@ func (a API) capabilities(ctx context.Context, query url.Values, limit int) ([]a
 	if err != nil {
 		return nil, "", err
 	}
-	return found, header.Get(api.NextHeader), nil
+	return found, header.Get(operators.NextHeader), nil
 }
 
 // denials are the last denied calls at an agent.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
-	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // API is the operators' interface for one person, in this process. It is the
@@ -122,7 +122,7 @@ func (a API) Records(ctx context.Context, query url.Values) ([]evidence.Sealed, 
 			return nil, "", fmt.Errorf("operations: a record: %w", err)
 		}
 	}
-	return out, header.Get(api.NextHeader), nil
+	return out, header.Get(operators.NextHeader), nil
 }
 
 // Each implements [audit.Source].

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/people"
@@ -207,7 +209,7 @@ func facets(l *lang.Language, s search, records []evidence.Record) []facet {
 		for value, n := range times {
 			f.Values = append(f.Values, facetValue{value, s.With(kind.name, value), n, s.values.Get(kind.name) == value})
 		}
-		slices.SortFunc(f.Values, func(a, b facetValue) int { return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.Text, b.Text)) })
+		sorting.Sort(f.Values, func(a, b facetValue) int { return cmp.Or(cmp.Compare(b.Times, a.Times), cmp.Compare(a.Text, b.Text)) })
 		f.Values = f.Values[:min(len(f.Values), shownFacets)]
 		if len(f.Values) > 0 {
 			out = append(out, f)

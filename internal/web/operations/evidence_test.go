@@ -15,8 +15,8 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/audit"
-	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -91,7 +91,7 @@ func pagesOver(t *testing.T, n int, fails bool) *Visit {
 			out = append(out, sealed.Bytes())
 		}
 		if before+limit < n {
-			w.Header().Set(api.NextHeader, fmt.Sprint(before+limit))
+			w.Header().Set(operators.NextHeader, fmt.Sprint(before+limit))
 		}
 		_ = json.NewEncoder(w).Encode(out)
 	})
@@ -176,7 +176,7 @@ func TestPagesOfASearch(t *testing.T) {
 					return
 				}
 				if c.of > c.records {
-					w.Header().Set(api.NextHeader, "rec_next")
+					w.Header().Set(operators.NextHeader, "rec_next")
 				}
 				records.ServeHTTP(w, r)
 			})}

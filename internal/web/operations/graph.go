@@ -3,10 +3,11 @@ package operations
 import (
 	"cmp"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
@@ -157,7 +158,7 @@ func (page *graphPage) fill(l *lang.Language, report api.GraphReport) {
 		page.Agents = append(page.Agents, a.Agent)
 		page.Radii = append(page.Radii, a.Radius)
 	}
-	slices.SortStableFunc(page.Radii, func(a, b graph.Radius) int {
+	sorting.Stable(page.Radii, func(a, b graph.Radius) int {
 		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(b.GatedOperations, a.GatedOperations), cmp.Compare(a.Agent, b.Agent))
 	})
 	page.Cycles = report.Cycles

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -105,7 +107,7 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 			page.Down = append(page.Down, a)
 		}
 	}
-	slices.SortStableFunc(page.Agents, func(a, b homeAgent) int {
+	sorting.Stable(page.Agents, func(a, b homeAgent) int {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
 	})
 	page.More = max(0, len(page.Agents)-homeAgents)

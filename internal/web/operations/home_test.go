@@ -136,7 +136,7 @@ func TestSettingsShowTheAgeOfKeys(t *testing.T) {
 		return &api.IssuingKey{ID: id, Made: noon.Add(-age)}
 	}
 	v1 := &answers{of: map[string]any{
-		"/v1/summary": api.ActivityReport{}, "/v1/gateways": []api.GatewayStatus{}, "/v1/evidence/trust": evidence.Trust{},
+		"/v1/summary": api.ActivityReport{}, "/v1/gateways": []api.GatewayStatus{}, "/v1/evidence/trust": evidence.Trust{}, "/v1/sessions": api.OpenSessions{},
 		"/v1/agents": []api.AgentStatus{{ID: "mail", Key: key("young", time.Hour)}, {ID: "apart"}, {ID: "files", Key: key("old", 90*24*time.Hour)}},
 	}}
 	answer, err := v1.visit(t, "/admin/settings", (*Pages).settings)

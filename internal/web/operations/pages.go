@@ -26,7 +26,9 @@ func Templates() fs.FS { return files }
 // Functions are the functions that the templates use.
 func Functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
-		"short": short, "shortKey": shortKey, "number": number,
+		"said":      l.Said,
+		"loginSays": func(by any) string { return loginSays(l, people.Login(fmt.Sprint(by))) },
+		"short":     short, "shortKey": shortKey, "number": number,
 		"others":     func(n int) string { return others(l, n) },
 		"operations": func(operations, agents int) string { return reaches(l, operations, agents) },
 	}

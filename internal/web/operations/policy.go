@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/powerbox-project/powerbox/internal/web/api"
@@ -139,7 +141,7 @@ func byCaller(l *lang.Language, changes []api.ReplayChange) []policyCaller {
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		out = append(out, *sums[name])
 	}
-	slices.SortStableFunc(out, func(a, b policyCaller) int {
+	sorting.Stable(out, func(a, b policyCaller) int {
 		return cmp.Or(cmp.Compare(b.Loses, a.Loses), cmp.Compare(b.Gains, a.Gains))
 	})
 	return out

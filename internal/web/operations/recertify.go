@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
@@ -69,7 +71,7 @@ func (page *advisorPage) recertify(p *Pages, v *Visit, of map[string]*used) erro
 	for _, c := range found {
 		page.Held = append(page.Held, p.useOf(v, c, of[c.ID], page.Cut))
 	}
-	slices.SortStableFunc(page.Held, func(a, b heldUse) int {
+	sorting.Stable(page.Held, func(a, b heldUse) int {
 		switch {
 		case a.Stale() == b.Stale():
 			return 0

@@ -1,12 +1,13 @@
 package operations
 
 import (
-	"slices"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/version"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
 // settingsPage is the state of what an operator sets up outside of the pages.
@@ -18,6 +19,8 @@ type settingsPage struct {
 	Issuing  []issuingKey
 	// Administers says that the visitor looks after people.
 	Administers bool
+	// Sessions are those of people, for those who administer.
+	Sessions api.OpenSessions
 }
 
 // issuingKey is the key that an agent issues with, and its age in words.
@@ -33,6 +36,19 @@ type settingsGateway struct {
 	Says string // what needs a look, "" for nothing
 }
 
+// logins are the ways by which people log in to a browser.
+var logins = map[people.Login]string{
+	people.ByProvider: lang.Mark("identity provider"), people.ByPasskey: lang.Mark("passkey"), people.ByInvite: lang.Mark("first administrator's URL"), people.ByName: lang.Mark("built-in user"),
+}
+
+// loginSays words a way to log in.
+func loginSays(l *lang.Language, by people.Login) string {
+	if says, ok := logins[by]; ok {
+		return l.T(says)
+	}
+	return string(by)
+}
+
 func (p *Pages) settings(v *Visit) (Answer, error) {
 	page := settingsPage{Version: version.Read().String(), Administers: v.Rights.May(people.Administer)}
 	var gateways []api.GatewayStatus
@@ -43,13 +59,18 @@ func (p *Pages) settings(v *Visit) (Answer, error) {
 			return Answer{}, err
 		}
 	}
+	if page.Administers {
+		if err := v.API.Get(v.Context(), "/v1/sessions", &page.Sessions); err != nil {
+			return Answer{}, err
+		}
+	}
 	page.Head = activity.Head
 	for _, a := range agents {
 		if a.Key != nil {
 			page.Issuing = append(page.Issuing, issuingKey{a.ID, a.Key, ago(v.Language, p.config.Now().Sub(a.Key.Made))})
 		}
 	}
-	slices.SortStableFunc(page.Issuing, func(a, b issuingKey) int { return a.Made.Compare(b.Made) })
+	sorting.Stable(page.Issuing, func(a, b issuingKey) int { return a.Made.Compare(b.Made) })
 	for _, g := range gateways {
 		page.Gateways = append(page.Gateways, settingsGateway{g, attention(v.Language, g, p.config.Now())})
 	}

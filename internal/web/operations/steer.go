@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/web/api"
@@ -171,7 +173,7 @@ func (page *steerPage) observe(v *Visit, since time.Time) error {
 		page.Calls, page.Denied, page.Untold = page.Calls+u.Calls, page.Denied+row.Denies, page.Untold+row.Unknown
 		page.Uses = append(page.Uses, row)
 	}
-	slices.SortStableFunc(page.Uses, func(a, b useRow) int { return b.Denies - a.Denies })
+	sorting.Stable(page.Uses, func(a, b useRow) int { return b.Denies - a.Denies })
 	page.Uses = page.Uses[:min(len(page.Uses), useLimit)]
 	return nil
 }

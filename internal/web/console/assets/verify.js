@@ -5,6 +5,71 @@
   const button = place && place.querySelector("button.verify");
   const marks = { ok: "\u2713", wrong: "\u2717", unknown: "?" };
 
+  // kinds are the findings of the verifier, in words.
+  const kinds = {
+    bad_erasure: t("an erasure that nothing allows"),
+    bad_outcome: t("an outcome that belongs to no decision"),
+    bad_signature: t("a signature that does not verify"),
+    body_mismatch: t("a body that is not the one of its record"),
+    broken_link: t("a record that does not follow the one before"),
+    duplicate: t("a record that occurs twice"),
+    foreign_record: t("a record of another log"),
+    fork: t("two histories of one log"),
+    hash_mismatch: t("a record that does not match its hash"),
+    key_not_allowed: t("a key that may not sign this"),
+    malformed: t("a line that cannot be read"),
+    missing_chain: t("a chain that is missing"),
+    missing_head: t("the begin of a chain is missing"),
+    missing_middle: t("records within a chain are missing"),
+    missing_period: t("a period is missing"),
+    missing_tail: t("the end of a chain is missing"),
+    not_in_log: t("a record that is not in the log"),
+    not_witnessed: t("too few witnesses signed"),
+    root_mismatch: t("the records do not lead to the signed root"),
+    swapped: t("records that changed places"),
+    two_outcomes: t("two outcomes of one decision"),
+    unknown_key: t("a key that is not pinned"),
+  };
+
+  // known are the texts of the verifier's steps, which come with their values.
+  const known = [
+    said("The record hashes to {0}, as it states."),
+    said("The record hashes to {0}, but states {1}."),
+    said("The hash stands for every byte of it."),
+    said("The record is signed with key {0}, which the trust file does not have."),
+    said("The record has no signature of its own."),
+    said("The trust file lets a later record of its chain sign for it, which a bundle shows."),
+    said("The signature of the log: {0}"),
+    said("The leaf of the record and {0} lead to the root {1}."),
+    said("The leaf of the record and {0} do not lead to the root {1}."),
+    said("It is entry {0} of the {1} of the log."),
+    said("The key of {0} signed that root."),
+    said("Every auditor who has this root has the same history."),
+    said("The recorder {0} made it, and nothing was changed since."),
+    said("This browser lacks {0}, so it cannot check the signature."),
+    said("powerbox evidence verify checks it."),
+    said("The {0} signature verifies with key {1}."),
+    said("1 hash"),
+    said("{0} hashes"),
+    said("proof is not in its one form"),
+  ];
+
+  // said is a text with values as a pattern, and the text.
+  function said(english) {
+    const pattern = english.split(/\{\d\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    return { english, pattern: new RegExp("^" + pattern.join("(.*)") + "$", "s") };
+  }
+
+  // translated is a text of the verifier in the reader's language, with its values; one that is
+  // not known stays as it is.
+  function translated(text) {
+    for (const { english, pattern } of known) {
+      const values = pattern.exec(text);
+      if (values) return t(english, ...values.slice(1).map(translated));
+    }
+    return text;
+  }
+
   async function text(url) {
     const answer = await fetch(url, { credentials: "same-origin" });
     if (!answer.ok) throw new Error(t("the server answers {0} for {1}", answer.status, url));
@@ -17,7 +82,7 @@
     const [verifier, stored, proof, pinned] = await Promise.all([import("/admin/evidence/verify.mjs"), text(place.dataset.verify + "/record.json"), text(place.dataset.verify + "/proof.txt"), text("/admin/evidence/trust.json")]);
     const trust = await verifier.parseTrust(pinned);
     for await (const { holds, says, proves } of verifier.recordSteps(stored, proof, trust)) {
-      say(holds === undefined ? "unknown" : holds ? "ok" : "wrong", says, proves);
+      say(holds === undefined ? "unknown" : holds ? "ok" : "wrong", translated(says), translated(proves));
       if (holds === false) return "wrong";
     }
     return verifier.verifyRecord(stored, proof, trust); // it is the judge
@@ -44,7 +109,7 @@
     bar.remove();
     const fine = report.verdict === "ok";
     say(fine ? "ok" : report.verdict === "unverifiable" ? "unknown" : "wrong", t("{0} records in {1} chains, {2} entries of {3}.", report.records, report.chains.length, report.size, report.origin), fine ? t("None is missing or changed, and the key of the log signed their root.") : "");
-    for (const p of report.problems.slice(0, 20)) say("wrong", t("Line {0}: {1}: {2}", p.line, p.kind, p.message), "");
+    for (const p of report.problems.slice(0, 20)) say("wrong", t("Line {0}: {1}.", p.line, kinds[p.kind] || p.kind), p.kind + ": " + p.message);
     return report.verdict;
   }
 
@@ -73,7 +138,7 @@
     try {
       found = await (place.dataset.bundle ? all(say, out) : steps(say));
     } catch (problem) {
-      say("wrong", problem.message, "");
+      say("wrong", translated(problem.message), "");
       found = "wrong";
     }
     out.dataset.verdict = found;

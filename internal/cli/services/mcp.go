@@ -1,4 +1,4 @@
-package auth
+package services
 
 import (
 	"context"
@@ -15,11 +15,12 @@ import (
 
 	"github.com/powerbox-project/powerbox/holder/agentauth"
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/cli/auth"
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 
 func newMCP(p *cli.Program) *cobra.Command {
-	var f Flags
+	var f auth.Flags
 	var allowed []string
 	cmd := &cobra.Command{
 		Use:   "mcp",
@@ -32,18 +33,17 @@ func newMCP(p *cli.Program) *cobra.Command {
 	}
 	f.Add(cmd)
 	cmd.Flags().StringSliceVar(&allowed, "allow-provider", nil, "`URL` of a provider that may be discovered without asking; may be repeated")
-	f.addDirectory(cmd)
-	cmd.Flags().StringVar(&f.host, "host-name", "", "name of this host, for people")
+	f.AddHost(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		client, err := AgentClient(p, &f)
+		client, err := auth.AgentClient(p, &f)
 		if err != nil {
 			return err
 		}
-		known, err := knownProviders(p)
+		known, err := auth.KnownProviders(p)
 		if err != nil {
 			return err
 		}
-		discoverAll(cmd.Context(), p, client, known)
+		auth.DiscoverAll(cmd.Context(), p, client, known)
 		allowed = append(allowed, known...)
 		for i := range allowed {
 			allowed[i] = strings.TrimSuffix(allowed[i], "/")

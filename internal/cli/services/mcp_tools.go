@@ -1,4 +1,4 @@
-package auth
+package services
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/powerbox-project/powerbox/holder/agentauth"
+	"github.com/powerbox-project/powerbox/internal/cli/auth"
 )
 
 // nothing is the input of a tool without any.
@@ -253,7 +254,7 @@ func (t *tools) sign(ctx context.Context, _ *mcp.CallToolRequest, in struct {
 // executed is an execution as it is told. Events are the pieces of a stream.
 type executed struct {
 	Events []json.RawMessage `json:"events,omitempty"`
-	resultJSON
+	auth.ResultJSON
 }
 
 // maxEvents bounds the stored events of a stream; progress notifications carry all of them.
@@ -274,7 +275,7 @@ func (t *tools) execute(ctx context.Context, r *mcp.CallToolRequest, in struct {
 		}
 		return nil
 	})
-	out.resultJSON = resultOf(result)
+	out.ResultJSON = auth.ResultOf(result)
 	return out, err
 }
 
@@ -290,7 +291,7 @@ func (t *tools) batch(ctx context.Context, _ *mcp.CallToolRequest, in struct {
 			out = append(out, map[string]any{"id": i, "status": "failed", "error": one.Err.Error()})
 			continue
 		}
-		out = append(out, map[string]any{"id": i, "status": "completed", "data": resultOf(one.Result).Data})
+		out = append(out, map[string]any{"id": i, "status": "completed", "data": auth.ResultOf(one.Result).Data})
 	}
 	return map[string]any{"responses": out}, err
 }

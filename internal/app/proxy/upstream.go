@@ -1,4 +1,4 @@
-package app
+package proxy
 
 import (
 	"context"
@@ -33,8 +33,8 @@ type way func() http.RoundTripper
 // RoundTrip implements [http.RoundTripper].
 func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().RoundTrip(r) }
 
-// dialled bounds the time in which a connection to an agent is made.
-func dialled(p outbound.Policy, time time.Duration) outbound.Policy {
+// Dialled bounds the time in which a connection to an agent is made.
+func Dialled(p outbound.Policy, time time.Duration) outbound.Policy {
 	p.Dial = time
 	return p
 }
@@ -65,7 +65,7 @@ func (o *OwnWay) Source(agent config.Agent) *serve.Source {
 			}
 			settings.RootCAs = pool
 		}
-		named, public := dialled(outbound.Configured(), o.dial), dialled(outbound.Strangers(), o.dial)
+		named, public := Dialled(outbound.Configured(), o.dial), Dialled(outbound.Strangers(), o.dial)
 		named.TLS, public.TLS = settings, settings
 		for _, old := range []*outbound.Client{o.Client.Swap(outbound.New(named)), o.public.Swap(outbound.New(public))} {
 			if old != nil {
@@ -80,11 +80,11 @@ func (o *OwnWay) Source(agent config.Agent) *serve.Source {
 
 // ownUpstream gives an agent with TLS settings, or with a connection for every call, its
 // own way.
-func (i *Instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
-	fresh, dial := agent.Connections == "fresh", i.Config.Limits.DependencyTime
+func (p *Proxy) ownUpstream(agent config.Agent, out *gateway.Agent) error {
+	fresh, dial := agent.Connections == "fresh", p.Config.Limits.DependencyTime
 	if agent.TLS == (config.UpstreamTLS{}) {
 		if fresh {
-			named, public := outbound.New(dialled(outbound.Configured(), dial)), outbound.New(dialled(outbound.Strangers(), dial))
+			named, public := outbound.New(Dialled(outbound.Configured(), dial)), outbound.New(Dialled(outbound.Strangers(), dial))
 			out.Transport, out.HTTP2, out.Public, out.PublicHTTP2 = named.Fresh(), named.HTTP2(), public.Fresh(), public.HTTP2()
 		}
 		return nil
@@ -99,7 +99,7 @@ func (i *Instance) ownUpstream(agent config.Agent, out *gateway.Agent) error {
 		return err
 	}
 	if len(s.Files) > 0 {
-		i.Rereads.Add(s)
+		p.Rereads.Add(s)
 	}
 	out.Cards, out.Encrypted = own, true
 	out.Transport = way(func() http.RoundTripper { return calls(own.Client.Load()) })

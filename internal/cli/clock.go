@@ -1,6 +1,6 @@
 //go:build !faults
 
-package main
+package cli
 
 import (
 	"time"
