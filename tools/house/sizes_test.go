@@ -56,7 +56,7 @@ var wideStructs = map[string]wide{
 	"internal/issuing/provider.Agent":      {18, "a row: each field is stored under its name"},
 	"internal/issuing/provider.Approval":   {19, "a row: each field is stored under its name"},
 	"internal/issuing/provider.Capability": {16, "the configuration of a capability"},
-	"internal/web/api.Admin":               {34, "the parts of the operators' interface, which are configured once"},
+	"internal/web/api.Admin":               {35, "the parts of the operators' interface, which are configured once"},
 	"internal/web/api.Decisions":           {21, "the parts of the programs' interface, which are configured once"},
 	"internal/web/api.Gateways":            {27, "the parts of the gateways' interface, which are configured once"},
 	"internal/web/console.asked":           {17, "what a page shows of a question"},
