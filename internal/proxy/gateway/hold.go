@@ -133,7 +133,9 @@ func (x *decoded) approving(tried *attempted) bool {
 }
 
 // approvals are the operations of the agent that a person has to approve.
-func (a *agent) approvals() []HeldOperation { return a.subjects(func(s Skill) bool { return s.Approval }) }
+func (a *agent) approvals() []HeldOperation {
+	return a.subjects(func(s Skill) bool { return s.Approval })
+}
 
 // subjects are the operations of the skills about which people are asked.
 func (a *agent) subjects(about func(Skill) bool) []HeldOperation {
