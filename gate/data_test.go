@@ -76,7 +76,7 @@ func TestATK113_RulesAboutTheOriginOfData(t *testing.T) {
 	earned := func(task string) memory {
 		return memory{values: map[string]bool{me + " " + task + ` /handle "h"`: true}}
 	}
-	unpinned := func(c *Call, w *town) {
+	unpinned := func(_ *Call, w *town) {
 		h := w.records["cap_1"]
 		h.Authority = authority(t, "read", "search", "a2a.message")
 		w.records["cap_1"] = h

@@ -68,29 +68,29 @@ func TestGATE9_OnlyRefusalsOfTheGrantCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := newTown(t.Context(), file, s)
+	w, err := newTown(t.Context(), file, s, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.close() })
-	g, err := w.grant(t.Context(), derive("Read 'a.txt'.", s.granted([]string{"read_file"})))
+	g, err := w.grant(t.Context(), derive("Mail a@x.example.", s.granted([]string{"send_message"})))
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := call{"read_file", []byte(`{"path": "a.txt"}`)}
+	good := call{"send_message", []byte(`{"to": ["a@x.example"], "subject": "s", "body": "b"}`)}
 	if got, err := g.try(t.Context(), good); err != nil || !got.allowed {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := g.try(t.Context(), call{"read_file", []byte(`{"path": "b.txt"}`)}); err != nil || got.reason != "argument_constraint" {
+	if got, err := g.try(t.Context(), call{"send_message", []byte(`{"to": ["b@x.example"], "subject": "s", "body": "b"}`)}); err != nil || got.reason != "argument_constraint" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := g.try(t.Context(), call{"delete_file", []byte(`{"file_id": "1"}`)}); err != nil || got.reason != "operation_not_granted" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := g.try(t.Context(), call{"read_file", []byte(`{}`)}); err != nil || got.reason != "argument_missing" {
+	if got, err := g.try(t.Context(), call{"send_message", []byte(`{"to": ["a@x.example"]}`)}); err != nil || got.reason != "argument_missing" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := g.try(t.Context(), call{"read_file", []byte(`{"path": 1, "path": 2}`)}); err == nil {
+	if _, err := g.try(t.Context(), call{"send_message", []byte(`{"to": 1, "to": 2}`)}); err == nil {
 		t.Error("arguments with a name twice are a call")
 	}
 	g.root = "" // nothing is presented, though there is a grant
@@ -102,12 +102,12 @@ func TestGATE9_OnlyRefusalsOfTheGrantCount(t *testing.T) {
 		t.Error("what is no token is presented")
 	}
 	// A link that is signed by someone else: refused, but not for what it holds.
-	other, err := newTown(t.Context(), file, s)
+	other, err := newTown(t.Context(), file, s, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.close() })
-	foreign, err := other.grant(t.Context(), derive("Read 'a.txt'.", s.granted([]string{"read_file"})))
+	foreign, err := other.grant(t.Context(), derive("Mail a@x.example.", s.granted([]string{"send_message"})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestGATE9_OnlyRefusalsOfTheGrantCount(t *testing.T) {
 }
 
 func TestTheDataIsNamed(t *testing.T) {
-	for name, args := range map[string][]string{"an unknown flag": {"-x"}, "an unknown run": {"-runs", "a,c", "testdata/library.json"}} {
+	for name, args := range map[string][]string{"an unknown flag": {"-x"}, "an unknown run": {"-runs", "grant,c", "testdata/library.json"}} {
 		if err := start(t.Context(), args, io.Discard, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%s: %v", name, err)
 		}

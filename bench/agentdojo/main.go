@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,7 +35,8 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	flags.SetOutput(stderr)
 	data := flags.String("data", "../../shared/data/agentdojo", "`folder` with the suites, from bench beside a checkout of the data")
 	binary := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
-	which := flags.String("runs", "a,b", "runs to make: a has the tools from the ground truth, b derives them")
+	which := flags.String("runs", "grant,labels", "runs to make: grant has no labels of results, labels has them")
+	other := flags.String("paraphrases", "", "`file` with paraphrases of prompts; only tasks that have one are replayed")
 	pins := flags.Bool("pins", false, "also list what each task is granted, and why")
 	if err := flags.Parse(args); err != nil {
 		return errUsage
@@ -48,7 +50,7 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 			}
 		}
 		if len(wanted) == before {
-			return fmt.Errorf("%w: there is no run %q; want a or b", errUsage, name)
+			return fmt.Errorf("%w: there is no run %q; want grant or labels", errUsage, name)
 		}
 	}
 	files, err := suiteFiles(*data, flags.Args())
@@ -62,6 +64,11 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 			return err
 		}
 		suites = append(suites, s)
+	}
+	if *other != "" {
+		if suites, err = inOtherWords(suites, *other); err != nil {
+			return err
+		}
 	}
 	if *binary == "" {
 		dir, err := os.MkdirTemp("", "powerbox-agentdojo")
@@ -85,19 +92,34 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 	return nil
 }
 
-// replaySuite makes the runs over one suite, behind its own gateway.
-func replaySuite(ctx context.Context, binary string, s *suite, wanted []run, stdout, pins io.Writer) (err error) {
-	t, err := newTown(ctx, binary, s)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, t.close()) }()
+// replaySuite makes the runs over one suite, each behind its own gateway.
+func replaySuite(ctx context.Context, binary string, s *suite, wanted []run, stdout, pins io.Writer) error {
 	for _, r := range wanted {
-		got, err := t.replay(ctx, r, pins)
+		t, err := newTown(ctx, binary, s, r.labels)
 		if err != nil {
+			return err
+		}
+		got, err := t.replay(ctx, r, pins)
+		if err = errors.Join(err, t.close()); err != nil {
 			return fmt.Errorf("run %s: %w", r.name, err)
 		}
 		got.print(stdout, r.what)
 	}
 	return nil
+}
+
+// inOtherWords keeps the tasks that a file has paraphrases of.
+func inOtherWords(suites []*suite, file string) ([]*suite, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []paraphrase
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, s := range suites {
+		s.paraphrased(all)
+	}
+	return suites, nil
 }

@@ -33,7 +33,7 @@ type town struct {
 }
 
 // newTown starts everything.
-func newTown(ctx context.Context, binary string, s *suite) (t *town, err error) {
+func newTown(ctx context.Context, binary string, s *suite, labels bool) (t *town, err error) {
 	t = &town{suite: s}
 	defer func() {
 		if err != nil {
@@ -46,11 +46,11 @@ func newTown(ctx context.Context, binary string, s *suite) (t *town, err error) 
 	if t.tools, err = serveTools(ctx, s); err != nil {
 		return nil, err
 	}
-	if t.gateway, err = serveGateway(ctx, binary, t.dir, s, t.tools.url); err != nil {
-		return nil, err
-	}
 	key, err := token.GenerateKey(token.Ed25519, rand.Reader)
 	if err != nil {
+		return nil, err
+	}
+	if t.gateway, err = serveGateway(ctx, binary, t.dir, s, t.tools.url, key.Public().Thumbprint(), labels); err != nil {
 		return nil, err
 	}
 	t.client = &holder.Client{
@@ -74,20 +74,25 @@ func (t *town) close() error {
 }
 
 // grant is the capability of one task: what the issuer gave for its tools, which
-// the holder narrows to the pins, offline. A link of a chain names all arguments
+// the user's program narrows to the pins, offline, for the agent that does the task. A link of a chain names all arguments
 // of a tool that it constrains, so there is one for each set of arguments that
 // calls have; all of them have the same pins.
 type grant struct {
 	town      *town
 	authority authority
 	root      string
+	key       *token.PrivateKey   // of the agent that does the task
 	chains    map[string][]string // by the names of the arguments of a call
 }
 
 // grant asks for what an authority needs, before any tool was called for the
 // task. An authority without tools is no capability at all.
 func (t *town) grant(ctx context.Context, a authority) (*grant, error) {
-	g := &grant{town: t, authority: a, chains: map[string][]string{}}
+	key, err := token.GenerateKey(token.Ed25519, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	g := &grant{town: t, authority: a, key: key, chains: map[string][]string{}}
 	if len(a.tools) == 0 {
 		return g, nil
 	}
@@ -135,7 +140,7 @@ func (g *grant) chain(c call, arguments powerbox.Value) ([]string, error) {
 		}
 		clauses = append(clauses, clause)
 	}
-	link, err := token.Derive(v, g.town.client.Key, token.Narrowing{ID: rand.Text(), Now: time.Now(), Tools: clauses, Holder: g.town.client.Key.Public()})
+	link, err := token.Derive(v, g.town.client.Key, token.Narrowing{ID: rand.Text(), Now: time.Now(), Tools: clauses, Holder: g.key.Public()})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +195,10 @@ type outcome struct {
 
 // deciding are the reasons that count as a refusal: what the grant does not
 // hold. Any other is a fault of the replay.
-var deciding = []string{"operation_not_granted", "argument_constraint", "argument_missing", "argument_unknown"}
+var deciding = []string{"operation_not_granted", "argument_constraint", "argument_missing", "argument_unknown", waits}
+
+// waits is the code of a call that a person has to approve, because of what was read.
+const waits = "approval_required"
 
 // try makes a call under the grant.
 func (g *grant) try(ctx context.Context, c call) (outcome, error) {
@@ -233,7 +241,7 @@ func (g *grant) prove(header http.Header, c call, arguments powerbox.Value, body
 	if err != nil {
 		return err
 	}
-	proof, err := token.SignProof(chain, g.town.client.Key, token.Proof{
+	proof, err := token.SignProof(chain, g.key, token.Proof{
 		ID: rand.Text(), IssuedAt: time.Now(), Operation: g.town.operation(c.Function), Arguments: arguments,
 		Audience: g.town.agent.Issuer, Request: &token.Request{Method: http.MethodPost, URL: g.town.agent.URL, Digest: token.DigestOf(body)},
 	})

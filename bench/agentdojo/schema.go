@@ -25,11 +25,10 @@ const (
 	kindNumber              // an amount
 	kindID                  // an id, of whatever
 	kindPercent             // a share of something, which is never an amount
-	kindQuoted              // in the prompt only: what stands in quotation marks
-	kindName                // in the prompt only: words that are written like a name
+
 )
 
-var kindNames = [...]string{"none", "text", "email address", "party", "URL", "file", "date", "date and time", "number", "id", "percentage", "quotation", "name"}
+var kindNames = [...]string{"none", "text", "email address", "party", "URL", "file", "date", "date and time", "number", "id", "percentage"}
 
 // String returns the word of the documentation.
 func (k kind) String() string { return kindNames[k] }

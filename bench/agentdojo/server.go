@@ -29,7 +29,10 @@ const session = "a-session-of-the-user"
 
 const configuration = `listen: %[1]s
 issuer: {url: "http://%[1]s"}
-identity: {dev: [{name: user, token: ` + session + `}]}
+identity:
+  dev: [{name: user, token: ` + session + `}]
+  callers: [{agent: desk, key: "%[6]s"}]
+data: {mode: %[7]s, delegates: [desk]}
 agents:
   - {id: %[2]s, protocol: mcp, upstream: "%[3]s", mode: require}
 offers:
@@ -97,7 +100,7 @@ type gateway struct {
 }
 
 // serveGateway starts powerbox serve in its own folder.
-func serveGateway(ctx context.Context, binary, dir string, s *suite, upstream string) (*gateway, error) {
+func serveGateway(ctx context.Context, binary, dir string, s *suite, upstream, desk string, labels bool) (*gateway, error) {
 	at, err := freeport.Lasting()
 	if err != nil {
 		return nil, err
@@ -105,15 +108,22 @@ func serveGateway(ctx context.Context, binary, dir string, s *suite, upstream st
 	var names []string
 	var skills strings.Builder
 	for _, t := range s.Tools {
-		effect := "write"
+		effect, flow, trust := "write", fmt.Sprintf(", accepts: {untrusted: ask, deciding: [%s]}", strings.Join(t.deciding(), ", ")), "untrusted"
 		if t.reads() {
-			effect = "read"
+			effect, flow = "read", ""
+		}
+		if t.trusted() {
+			trust = "trusted"
 		}
 		names = append(names, fmt.Sprintf("%q", t.Name))
-		fmt.Fprintf(&skills, "    - {skill: %q, grant: %q, operation: %q, effect: %s}\n", t.Name, s.Name+":use", t.Name, effect)
+		fmt.Fprintf(&skills, "    - {skill: %q, grant: %q, operation: %q, effect: %s, yields: {trust: %s}%s}\n", t.Name, s.Name+":use", t.Name, effect, trust, flow)
+	}
+	mode := "off"
+	if labels {
+		mode = "enforce"
 	}
 	for file, text := range map[string]string{
-		"powerbox.yaml":  fmt.Sprintf(configuration, at, s.Name, upstream, strings.Join(names, ", "), strings.TrimRight(skills.String(), "\n")),
+		"powerbox.yaml":  fmt.Sprintf(configuration, at, s.Name, upstream, strings.Join(names, ", "), strings.TrimRight(skills.String(), "\n"), desk, mode),
 		"policies.cedar": "permit(principal, action, resource);\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,7 +32,57 @@ type tool struct {
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"` // JSON Schema
 
+	hints     hints
 	arguments []argument // of Parameters
+}
+
+// hints are the annotations of a tool as MCP has them, which an operator wrote for a suite.
+// Without them a tool changes something, and its results are open to the world.
+type hints struct {
+	ReadOnly  bool  `json:"readOnlyHint"`
+	OpenWorld *bool `json:"openWorldHint"`
+}
+
+// reads reports whether the tool changes nothing.
+func (t tool) reads() bool { return t.hints.ReadOnly }
+
+// trusted reports whether strangers cannot write the tool's results.
+func (t tool) trusted() bool { return t.hints.OpenWorld != nil && !*t.hints.OpenWorld }
+
+//go:embed testdata/annotations
+var annotations embed.FS
+
+// annotate reads the operator's annotations of a suite, if there are some.
+func (s *suite) annotate() error {
+	raw, err := annotations.ReadFile("testdata/annotations/" + s.Name + ".json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	all := map[string]hints{}
+	if err == nil {
+		err = json.Unmarshal(raw, &all)
+	}
+	for i := range s.Tools {
+		s.Tools[i].hints = all[s.Tools[i].Name]
+	}
+	return err
+}
+
+// paraphrase is a prompt of a task in other words.
+type paraphrase struct{ Suite, Task, Prompt string }
+
+// paraphrased keeps the tasks that have a paraphrase, with that as their prompt.
+func (s *suite) paraphrased(all []paraphrase) {
+	var kept []task
+	for _, t := range s.UserTasks {
+		for _, p := range all {
+			if p.Suite == s.Name && p.Task == t.ID {
+				t.Prompt = p.Prompt
+				kept = append(kept, t)
+			}
+		}
+	}
+	s.UserTasks = kept
 }
 
 // task is what a user or an attacker wants, and the calls that do it.
@@ -152,6 +204,9 @@ func parseSuite(raw []byte) (*suite, error) {
 		if t.arguments, err = readSchema(t.Parameters); err != nil {
 			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
 		}
+	}
+	if err := s.annotate(); err != nil {
+		return nil, fmt.Errorf("annotations: %w", err)
 	}
 	for _, tasks := range [][]task{s.UserTasks, s.InjectionTasks} {
 		for i, t := range tasks {

@@ -59,7 +59,8 @@ func (g *Gateway) data(x *decoded, c *gate.Call) {
 		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonEnvelope, Message: "the header " + HeaderTask + " is there twice, longer than 128 bytes, or not visible ASCII"})
 		tasks = nil
 	}
-	c.Ask.Data = &gate.Data{Book: g.config.Data.Book, Observe: g.config.Data.Observe, Principal: x.caller.Principal, Task: strings.Join(tasks, ""), Sink: x.sink,
+	c.Ask.Data = &gate.Data{
+		Book: g.config.Data.Book, Observe: g.config.Data.Observe, Principal: x.caller.Principal, Task: strings.Join(tasks, ""), Sink: x.sink,
 		Delegates: func(holder string) bool { return g.config.Data.Delegates(g.config.Origin(holder)) },
 	}
 }
@@ -83,7 +84,7 @@ func (x *decided) mayFlow(c powerbox.Clause) bool {
 	for _, s := range x.Skills {
 		sink := s.Flow.Sink
 		ruled := sink.Untrusted != gate.Pass || sink.Confidential != gate.Pass || len(sink.From) > 0
-		if ruled && c.Pattern.Matches(s.Operation) && !(x.isNamed && x.mapped.Operation == s.Operation) {
+		if ruled && c.Pattern.Matches(s.Operation) && (!x.isNamed || x.mapped.Operation != s.Operation) {
 			return false
 		}
 	}
