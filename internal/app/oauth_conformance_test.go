@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -70,12 +71,16 @@ func TestMCPsConformanceSuiteJudgesTheAuthorizationServer(t *testing.T) {
 	}
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	_ = free.Close()
+	var request string
 	got := suite(t, func(line string) {
-		if !strings.HasPrefix(line, d.url+"/oauth/authorize?") {
+		if strings.HasPrefix(line, d.url+"/oauth/authorize?") {
+			request = line
+		}
+		if !strings.HasPrefix(line, "Callback server started") { // it is said later than the request
 			return
 		}
-		d.answer(d.asked(d.dev, line))
-		back := d.get(d.dev, line)
+		d.answer(d.asked(d.dev, request))
+		back := d.get(d.dev, request)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, back.at.String(), nil)
 		if err != nil {
 			t.Error(err)
@@ -121,16 +126,19 @@ func judgedServer(t *testing.T) (at string, tools []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Wait() })
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
 		c, err := net.Dial("tcp", free.Addr().String())
 		if err == nil {
 			_ = c.Close()
 			return "http://" + free.Addr().String(), tools
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-ctx.Done():
 			t.Fatal(err)
+		case <-tick.C:
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 
