@@ -80,6 +80,7 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 			return body, err
 		})
 	}
+	c.Asserting = i.asserting()
 	secret, err := i.Ring.Secret("pairwise")
 	if err != nil {
 		return err
@@ -109,6 +110,18 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 		mux.Handle(path, i.inTime(h.Late, h))
 	}
 	return nil
+}
+
+// asserting believes identity assertions, nil where no identity provider's are.
+func (i *Instance) asserting() *oauth.Asserting {
+	if len(i.Config.OAuth.IdentityAssertions) == 0 {
+		return nil
+	}
+	trusted := map[string]identity.Trust{}
+	for _, one := range i.Config.OAuth.IdentityAssertions {
+		trusted[one.Issuer] = identity.Trust{Tenant: one.Tenant, Lifetime: one.MaximumLifetime}
+	}
+	return &oauth.Asserting{Read: i.sessions.Assertion, Trusted: trusted, Use: i.replays("identity assertion").Use, Since: i.began}
 }
 
 // oauthResources are the agents that OAuth clients reach, with what they offer now.

@@ -283,15 +283,7 @@ func (d *door) code(b *http.Client, request string, without ...string) url.Value
 func (d *door) codeByAPI(b *http.Client, request string) url.Values {
 	d.t.Helper()
 	page := d.asked(b, request)
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.url+"/v1/approvals/"+page[strings.LastIndexByte(page, '/')+1:], strings.NewReader("{}"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Powerbox-Dev-User", "dev")
-	if got := d.do(http.DefaultClient, r); got.status != http.StatusOK {
-		d.t.Fatalf("the approval by the interface: %d %s", got.status, got.body)
-	}
+	d.answer(page)
 	return d.returned(b, request)
 }
 
@@ -325,6 +317,7 @@ type tokens struct {
 	Expires     int                                                    `json:"expires_in"`
 	Error       string                                                 `json:"error"`
 	Description string                                                 `json:"error_description"`
+	Page        string                                                 `json:"error_uri"`
 	Details     []struct{ Capability, Grant, Purpose, Expires string } `json:"authorization_details"`
 }
 

@@ -15,6 +15,14 @@ type OAuth struct {
 	ClientMetadataHosts []string      `key:"client_metadata_hosts" doc:"Hosts whose clients are known by a metadata document, whose https URL is the client id. The server fetches it from public addresses only. * is every host. Empty: none."`
 	AccessToken         time.Duration `key:"access_token" default:"1h" doc:"Longest lifetime of an access token. It also ends with its capabilities, and a revocation ends it at once. Clients get a refresh token if they ask for the scope offline_access."`
 	Code                time.Duration `key:"code" default:"1m" doc:"Lifetime of an authorization code; at most 10m."`
+	IdentityAssertions  []Assertion   `key:"identity_assertions" doc:"Identity providers that let clients act for people without a page, by identity assertions (ID-JAG, which MCP calls enterprise-managed authorization). Policies still decide. Empty: none."`
+}
+
+// Assertion is one identity provider whose identity assertions are believed.
+type Assertion struct {
+	Issuer          string        `key:"issuer" required:"true" format:"url" doc:"Its issuer, one of identity.providers, which also says how its keys are found and which claim names the person."`
+	Tenant          string        `key:"tenant" doc:"Tenant of the issuer whose people are meant: the claim tenant must be this text. Absent: an assertion with a tenant is refused."`
+	MaximumLifetime time.Duration `key:"maximum_lifetime" default:"10m" doc:"An assertion that is valid for longer, from iat to exp, is refused; at most 1h."`
 }
 
 // OAuthClient is one client that is known.
@@ -30,7 +38,29 @@ type OAuthClient struct {
 const (
 	minimumSecret = 16
 	maximumCode   = 10 * time.Minute
+	// maximumAssertion bounds for how long the use of an assertion is remembered.
+	maximumAssertion = time.Hour
 )
+
+// checkAssertions wants identity providers of people that are known, each once.
+func (k checker) checkAssertions() {
+	all := k.OAuth.IdentityAssertions
+	k.unique("oauth.identity_assertions", "issuer", len(all), func(i int) string { return all[i].Issuer })
+	for n, one := range all {
+		at := fmt.Sprintf("oauth.identity_assertions[%d]", n)
+		i := slices.IndexFunc(k.Identity.Providers, func(p Provider) bool { return p.Issuer == one.Issuer })
+		switch {
+		case i < 0:
+			k.place(at+".issuer", "%q is none of identity.providers; add it there", one.Issuer)
+		case k.Identity.Providers[i].Subjects == "programs":
+			k.place(at+".issuer", "%q has tokens of programs only (subjects: programs), and an assertion is about a person", one.Issuer)
+		case one.MaximumLifetime < time.Second || one.MaximumLifetime > maximumAssertion:
+			k.place(at+".maximum_lifetime", "is %s; want 1s to %s", one.MaximumLifetime, shortDuration(maximumAssertion))
+		case len(k.OAuth.Agents) == 0:
+			k.place(at, "stands without oauth.agents, so that there is nothing to get; name agents there")
+		}
+	}
+}
 
 // checkOAuth wants agents that there are, and clients that can be told apart. Whether a
 // redirect URI is one the authorization server says, where it is used.
@@ -51,6 +81,7 @@ func (k checker) checkOAuth() {
 	if o.AccessToken < time.Second || o.Code < time.Second || o.Code > maximumCode {
 		k.place("oauth.access_token", "access_token is %s and code %s; want at least a second each, and code at most %s", o.AccessToken, o.Code, maximumCode)
 	}
+	k.checkAssertions()
 	k.unique("oauth.clients", "id", len(o.Clients), func(i int) string { return o.Clients[i].ID })
 	for n, c := range o.Clients {
 		at := fmt.Sprintf("oauth.clients[%d]", n)

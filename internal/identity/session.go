@@ -97,13 +97,18 @@ func (u unverified) anyAudience(is func(string) bool) bool {
 // verify believes the token or says why not. The order is cheap checks first;
 // the key decides the algorithm.
 func (p *provider) verify(ctx context.Context, u unverified, now time.Time) (session, error) {
-	if err := checkHeader(u.header, tokenTypes); err != nil {
+	return p.verifyAs(ctx, u, tokenTypes, p.MaximumLifetime, now)
+}
+
+// verifyAs is verify for tokens of some types, which are valid for no longer than longest.
+func (p *provider) verifyAs(ctx context.Context, u unverified, types []string, longest time.Duration, now time.Time) (session, error) {
+	if err := checkHeader(u.header, types); err != nil {
 		return session{}, err
 	}
 	if _, ok := u.claims.Get("events"); ok {
 		return session{}, refuse(CodeType, "the token tells of events (RFC 8417), such as a logout; want an access or ID token")
 	}
-	expires, err := checkTimes(u.claims, p.MaximumLifetime, true, now)
+	expires, err := checkTimes(u.claims, longest, true, now)
 	if err != nil {
 		return session{}, err
 	}
@@ -137,7 +142,7 @@ func checkHeader(header powerbox.Value, types []string) error {
 	typ, present := header.Get("typ")
 	name, isText := typ.Text()
 	if present && !isText || !slices.Contains(types, strings.ToLower(name)) {
-		return refuse(CodeType, "the token's typ is not that of an access or ID token; want at+jwt, JWT or none")
+		return refuse(CodeType, "the token's typ is not one that is accepted here; want %s", strings.TrimPrefix(strings.Join(types, ", "), ", "))
 	}
 	for _, member := range []string{"crit", "b64", "zip"} {
 		if _, ok := header.Get(member); ok {

@@ -17,6 +17,9 @@ type Client struct {
 	Returns string
 	// Continue is the path of the authorization request at this server.
 	Continue string
+	// Asserted is the identity provider that has consented in the person's place, "" for none.
+	// There is no browser then, and policy alone says whether a person is asked.
+	Asserted string `json:",omitempty"`
 }
 
 // Consent finds the question about an authorization request of a client, or asks it, and
@@ -93,8 +96,9 @@ func (i *Issuer) requestRecord(agentID string, caller identity.Caller, req Reque
 	})
 }
 
-// consents reports whether a person has to answer a request whatever policy says.
-func (r Request) consents() bool { return r.Client != nil && r.approved == nil }
+// leaves reports whether grants that policy gives nothing of are left out of a request: a client
+// asks for all that there is.
+func (r Request) leaves() bool { return r.Client != nil && r.approved == nil }
 
 // InForceOf returns those of some capabilities that are neither ended nor revoked, and of
 // them those that can be used now: an operator has stopped nothing that they need.

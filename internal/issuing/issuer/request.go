@@ -22,6 +22,7 @@ type Request struct {
 	Purpose    string           // required, in the agent's own words
 	Query      *catalogue.Query // which resources; nil for none
 	Expires    time.Time        // zero for as long as the issuer allows
+	Brief      time.Time        // end of what no person was asked about; zero for that of Expires
 	Operations []string         // narrower than the grants; empty for all of theirs
 	Task       string           // A2A task or context that it is for, "" for the purpose alone
 	Tenant     string           // of the agent, in which that task is; "" for none
@@ -95,7 +96,7 @@ func (i *Issuer) prepare(ctx context.Context, agentID string, caller identity.Ca
 		}
 		grant, _ := agent.Grant(id)
 		c, err := i.grant(ctx, agent, grant, caller, req)
-		if err != nil && err.Code == CodeNothingGranted && req.consents() {
+		if err != nil && err.Code == CodeNothingGranted && req.leaves() {
 			nothing = err // a client asks for all that there is
 			continue
 		}
@@ -159,7 +160,7 @@ func (i *Issuer) grant(ctx context.Context, agent *Agent, grant Grant, caller id
 	}
 	p.selected = req.approved.within(grant.ID, p.selected)
 	lifetime, approval := p.terms(asked(grant.ID, offered, req), i.config.MaximumLifetime)
-	if req.Client != nil {
+	if req.Client != nil && req.Client.Asserted == "" {
 		approval = cmp.Or(approval, consentOf)
 	}
 	if approval != "" && i.asker == nil {
@@ -179,6 +180,9 @@ func (i *Issuer) grant(ctx context.Context, agent *Agent, grant Grant, caller id
 	}
 	c.NextResources = p.next
 	now := i.config.Now().UTC().Truncate(time.Second)
+	if approval == "" && req.approved == nil && !req.Brief.IsZero() && (req.Expires.IsZero() || req.Brief.Before(req.Expires)) {
+		req.Expires = req.Brief
+	}
 	until := i.until(now, grant, lifetime, caller, req)
 	if !until.After(now) {
 		return Capability{}, refuse(CodeNothingGranted, "what could be issued of grant %q has ended, at %s; ask again", grant.ID, until.Format(time.RFC3339))

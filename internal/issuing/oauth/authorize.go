@@ -61,7 +61,7 @@ func (s *Server) read(a *Authorization, q url.Values) error {
 	case len(a.challenge) != challengeLength || q.Get("code_challenge_method") != "S256":
 		return Errorf(InvalidRequest, "PKCE is required: code_challenge with code_challenge_method S256")
 	case q.Get("prompt") == "none":
-		return Errorf("interaction_required", "a person has to answer; leave out prompt=none")
+		return Errorf(InteractionRequired, "a person has to answer; leave out prompt=none")
 	}
 	var err error
 	if a.resource, err = s.Resource(q.Get("resource")); err != nil {

@@ -9,25 +9,28 @@ import (
 type Error struct {
 	Code    string
 	Message string
+	Page    string // on which a person can end the refusal, "" for none
 }
 
 func (e *Error) Error() string { return e.Message }
 
 // The codes.
 const (
-	InvalidRequest   = "invalid_request"
-	InvalidClient    = "invalid_client"
-	InvalidGrant     = "invalid_grant"
-	InvalidScope     = "invalid_scope"
-	InvalidTarget    = "invalid_target" // RFC 8707
-	InvalidDetails   = "invalid_authorization_details"
-	AccessDenied     = "access_denied"
-	Unauthorized     = "unauthorized_client"
-	UnsupportedGrant = "unsupported_grant_type"
-	UnsupportedType  = "unsupported_response_type"
-	ServerError      = "server_error"
-	Unavailable      = "temporarily_unavailable"
-	SlowDown         = "slow_down"
+	InvalidRequest = "invalid_request"
+	InvalidClient  = "invalid_client"
+	InvalidGrant   = "invalid_grant"
+	InvalidScope   = "invalid_scope"
+	InvalidTarget  = "invalid_target" // RFC 8707
+	InvalidDetails = "invalid_authorization_details"
+	AccessDenied   = "access_denied"
+	// InteractionRequired says that a person has to answer on a page first.
+	InteractionRequired = "interaction_required"
+	Unauthorized        = "unauthorized_client"
+	UnsupportedGrant    = "unsupported_grant_type"
+	UnsupportedType     = "unsupported_response_type"
+	ServerError         = "server_error"
+	Unavailable         = "temporarily_unavailable"
+	SlowDown            = "slow_down"
 )
 
 // Status is the status of HTTP that says the same.
@@ -47,5 +50,5 @@ func (e *Error) Status() int {
 
 // Errorf returns a refusal.
 func Errorf(code, format string, args ...any) error {
-	return &Error{code, fmt.Sprintf(format, args...)}
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -20,6 +20,7 @@ import (
 // Issuing issues capabilities. [issuer.Issuer] implements it.
 type Issuing interface {
 	Consent(ctx context.Context, agent string, caller identity.Caller, req issuer.Request) (issuer.Asked, string, error)
+	Request(ctx context.Context, agent string, caller identity.Caller, req issuer.Request) ([]issuer.Capability, error)
 	Redeem(ctx context.Context, caller identity.Caller, key string) ([]issuer.Capability, issuer.Asked, error)
 	Narrow(ctx context.Context, agent string, caller identity.Caller, parent string, n issuer.Narrowing) (issuer.Capability, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, revocation string) (issuer.Revocation, error)
@@ -39,6 +40,7 @@ type Config struct {
 	Resources func() []Resource          // that clients can reach, as they are now
 	Clients   []Client                   // optional: those of the configuration
 	Documents *Documents                 // optional: of clients that have their own
+	Asserting *Asserting                 // optional: identity providers that let clients act for people
 	Named     func(holder string) string // the operator's name of a calling agent, "" for none
 	Seal      cipher.AEAD                // of codes and refresh tokens; it makes its own nonces
 	Key       crypto.Signer              // that signs access tokens

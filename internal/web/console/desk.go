@@ -314,7 +314,7 @@ func (k *Console) deskAnswer(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if c := answered.Client; c != nil && answered.State != issuer.StatePending && answered.Principal == who.Principal {
+	if c := answered.Client; c != nil && c.Continue != "" && answered.State != issuer.StatePending && answered.Principal == who.Principal {
 		// Browsers hold a redirect after a form to form-action, and the client is elsewhere.
 		return k.show(v, "onward", c.Continue)
 	}

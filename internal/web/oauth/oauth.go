@@ -160,7 +160,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Code == oauth.InvalidClient {
 		w.Header().Set("WWW-Authenticate", `Basic realm="powerbox"`)
 	}
-	h.write(w, e.Status(), map[string]string{"error": e.Code, "error_description": plain(e.Message)})
+	body := map[string]string{"error": e.Code, "error_description": plain(e.Message)}
+	if e.Page != "" {
+		body["error_uri"] = e.Page
+	}
+	h.write(w, e.Status(), body)
 }
 
 // plain leaves what an error_description can have (RFC 6749, section 5.2).
@@ -294,8 +298,10 @@ func (h *Handler) token(w http.ResponseWriter, r *http.Request, c oauth.Client) 
 			Subject: form.Get("subject_token"), SubjectType: form.Get("subject_token_type"), Scope: form.Get("scope"),
 			Details: form.Get("authorization_details"), Resource: form.Get("resource"), Audience: form.Get("audience"), Wanted: form.Get("requested_token_type"),
 		})
+	case oauth.GrantAssertion:
+		out, err = h.config.Server.Assert(r.Context(), c, oauth.Asserted{Assertion: form.Get("assertion"), Scope: form.Get("scope"), Resource: form.Get("resource")})
 	default:
-		err = oauth.Errorf(oauth.UnsupportedGrant, "grant_type %.60q is not supported; want one of %s", kind, strings.Join(grantTypes, ", "))
+		err = oauth.Errorf(oauth.UnsupportedGrant, "grant_type %.60q is not supported; want one of %s", kind, strings.Join(h.grantTypes(), ", "))
 	}
 	if err != nil {
 		return err
@@ -321,7 +327,14 @@ func limits(form url.Values) error {
 	return nil
 }
 
-var grantTypes = []string{"authorization_code", "refresh_token", oauth.GrantExchange}
+// grantTypes are those that the token endpoint takes.
+func (h *Handler) grantTypes() []string {
+	all := []string{"authorization_code", "refresh_token", oauth.GrantExchange}
+	if h.config.Server.Asserts() {
+		all = append(all, oauth.GrantAssertion)
+	}
+	return all
+}
 
 func (h *Handler) revoke(w http.ResponseWriter, r *http.Request, c oauth.Client) error {
 	if err := h.config.Server.Revoke(r.Context(), c, r.PostForm.Get("token")); err != nil {
@@ -356,7 +369,7 @@ func (h *Handler) server(w http.ResponseWriter, _ *http.Request) error {
 	scopes = append(scopes, oauth.OfflineAccess)
 	slices.Sort(scopes)
 	methods := []string{"none", "client_secret_basic", "client_secret_post"}
-	h.write(w, http.StatusOK, map[string]any{
+	metadata := map[string]any{
 		"issuer":                                         h.config.Server.URL(),
 		"authorization_endpoint":                         at + pathAuthorize,
 		"token_endpoint":                                 at + pathToken,
@@ -366,7 +379,7 @@ func (h *Handler) server(w http.ResponseWriter, _ *http.Request) error {
 		"scopes_supported":                               slices.Compact(scopes),
 		"response_types_supported":                       []string{"code"},
 		"response_modes_supported":                       []string{"query"},
-		"grant_types_supported":                          grantTypes,
+		"grant_types_supported":                          h.grantTypes(),
 		"code_challenge_methods_supported":               []string{"S256"},
 		"token_endpoint_auth_methods_supported":          methods,
 		"revocation_endpoint_auth_methods_supported":     methods,
@@ -374,7 +387,11 @@ func (h *Handler) server(w http.ResponseWriter, _ *http.Request) error {
 		"authorization_response_iss_parameter_supported": true,
 		"client_id_metadata_document_supported":          h.config.Server.Documents(),
 		"authorization_details_types_supported":          []string{oauth.DetailsType},
-	})
+	}
+	if h.config.Server.Asserts() {
+		metadata["authorization_grant_profiles_supported"] = []string{oauth.ProfileAssertion}
+	}
+	h.write(w, http.StatusOK, metadata)
 	return nil
 }
 

@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/zitadel/oidc/v3/example/server/exampleop"
+	"github.com/zitadel/oidc/v3/example/server/storage"
+)
+
+// company is an identity provider of another hand. It has no identity assertions, so the token
+// exchange for them is added here: it checks the ID token by the provider's key, and signs with it.
+type company struct {
+	t       *testing.T
+	url     string
+	storage *storage.Storage
+	given   atomic.Int64
+}
+
+const ssoRedirect = "http://127.0.0.1:9/callback"
+
+func openCompany(t *testing.T) *company {
+	t.Helper()
+	c := &company{t: t}
+	var provider http.Handler
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/oauth/token" && r.FormValue("requested_token_type") == "urn:ietf:params:oauth:token-type:id-jag" {
+			c.exchange(w, r)
+			return
+		}
+		provider.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c.url = server.URL
+	c.storage = storage.NewStorageWithClients(storage.NewUserStore(c.url), map[string]*storage.Client{"workflow-sso": storage.WebClient("workflow-sso", "secret-at-the-provider", ssoRedirect)})
+	provider = exampleop.SetupServer(c.url, c.storage, nil, false)
+	return c
+}
+
+// exchange gives an assertion for an ID token, as the draft has it.
+func (c *company) exchange(w http.ResponseWriter, r *http.Request) {
+	keys, err := c.storage.KeySet(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	token, err := jwt.ParseSigned(r.FormValue("subject_token"), []jose.SignatureAlgorithm{jose.RS256})
+	var who jwt.Claims
+	if err == nil {
+		err = token.Claims(keys[0].Key(), &who)
+	}
+	if err == nil {
+		err = who.Validate(jwt.Expected{Issuer: c.url, AnyAudience: jwt.Audience{r.FormValue("client_id")}, Time: time.Now()})
+	}
+	if err == nil {
+		err = c.storage.AuthorizeClientIDSecret(r.Context(), r.FormValue("client_id"), r.FormValue("client_secret"))
+	}
+	key, keyless := c.storage.SigningKey(r.Context())
+	if err != nil || keyless != nil {
+		http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
+		return
+	}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: key.SignatureAlgorithm(), Key: jose.JSONWebKey{Key: key.Key(), KeyID: key.ID()}}, (&jose.SignerOptions{}).WithType("oauth-id-jag+jwt"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	now := time.Now()
+	raw, err := jwt.Signed(signer).Claims(map[string]any{
+		"iss": c.url, "sub": who.Subject, "aud": r.FormValue("audience"), "client_id": "workflow", "resource": r.FormValue("resource"), "scope": r.FormValue("scope"),
+		"jti": fmt.Sprint("grant ", c.given.Add(1)), "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
+	}).Serialize()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"issued_token_type": "urn:ietf:params:oauth:token-type:id-jag", "access_token": raw, "token_type": "N_A", "scope": r.FormValue("scope"), "expires_in": 300})
+}
+
+// idToken logs a person in at the provider.
+func (c *company) idToken() string {
+	c.t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var at *url.URL
+	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if at = r.URL; strings.HasPrefix(at.String(), ssoRedirect) {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	send := func(method, address string, form url.Values) []byte {
+		r, err := http.NewRequestWithContext(c.t.Context(), method, address, strings.NewReader(form.Encode()))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := browser.Do(r)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return body
+	}
+	login := send(http.MethodGet, c.url+"/auth?"+url.Values{"client_id": {"workflow-sso"}, "response_type": {"code"}, "scope": {"openid"}, "redirect_uri": {ssoRedirect}}.Encode(), nil)
+	if at == nil {
+		c.t.Fatalf("the provider shows no login: %s", login)
+	}
+	send(http.MethodPost, c.url+"/login/username", url.Values{"id": {at.Query().Get("authRequestID")}, "username": {"test-user@127.0.0.1"}, "password": {"verysecure"}})
+	body := send(http.MethodPost, c.url+"/oauth/token", url.Values{
+		"grant_type": {"authorization_code"}, "code": {at.Query().Get("code")}, "redirect_uri": {ssoRedirect}, "client_id": {"workflow-sso"}, "client_secret": {"secret-at-the-provider"},
+	})
+	var tokens struct {
+		ID string `json:"id_token"`
+	}
+	if err := json.Unmarshal(body, &tokens); err != nil || tokens.ID == "" {
+		c.t.Fatalf("the login at the provider: %s, %v", body, err)
+	}
+	return tokens.ID
+}
+
+const crossAppConfig = `listen: %[1]s
+issuer: {url: "http://%[1]s", directory: data}
+identity:
+  providers: [{issuer: %[2]q}]
+  dev: [{name: id1, token: a-long-random-text}]
+policies: [notes.cedar]
+agents: [{id: notes, protocol: mcp, upstream: %[3]q, mode: require}]
+offers:
+  notes:
+    - {id: "notes:read", description: Read notes, operations: [read]}
+    - {id: "notes:write", description: Change notes, operations: [delete]}
+skills:
+  notes:
+    - {skill: read_note, grant: "notes:read", operation: read, effect: read}
+    - {skill: delete_note, grant: "notes:write", operation: delete}
+oauth:
+  agents: [notes]
+  clients: [{id: workflow, secret: secret-of-the-workflow, redirect_uris: ["http://127.0.0.1/callback"]}]
+  identity_assertions: [{issuer: %[2]q}]
+`
+
+// mcpNode runs a program of mcpjs.
+func mcpNode(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("mcpjs", "node_modules")); err != nil {
+		t.Fatal("MCP's client lacks its packages: run make test-deps, or npm ci in e2e/mcpjs")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return exec.CommandContext(ctx, node(t), args...)
+}
+
+// TestMCPsClientGetsInByItsCompany: MCP's client, unmodified, reaches a tool by what its company's
+// identity provider says. A tool that policy leaves to a person waits for that person.
+func TestMCPsClientGetsInByItsCompany(t *testing.T) {
+	idp, at, dir := openCompany(t), "127.0.0.1:"+freePort(t), t.TempDir()
+	behind := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
+	for _, tool := range []string{"read_note", "delete_note"} {
+		behind.AddTool(&mcp.Tool{Name: tool, Description: tool, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "did " + tool}}}, nil
+		})
+	}
+	upstream := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return behind }, nil))
+	t.Cleanup(upstream.Close)
+	for name, text := range map[string]string{"powerbox.yaml": fmt.Sprintf(crossAppConfig, at, idp.url, upstream.URL), "notes.cedar": `
+permit(principal == User::"user:id1", action in Action::"notes/notes:read", resource in Agent::"notes");
+@approval("human")
+permit(principal == User::"user:id1", action in Action::"notes/notes:write", resource in Agent::"notes");
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b.run(exec.Command(binary, "serve", "--dev", "--config", filepath.Join(dir, "powerbox.yaml")), b.url)
+
+	cmd := mcpNode(t, filepath.Join("mcpjs", "crossapp.mjs"), b.url+"/agents/notes", idp.url, idp.idToken())
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = &lockedBuffer{}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(out)
+	use := func(tool string) string {
+		if _, err := fmt.Fprintln(in, tool); err != nil || !said.Scan() {
+			t.Fatalf("the client says nothing of %s: %v\n%s", tool, err, cmd.Stderr)
+		}
+		return said.Text()
+	}
+	person := func(method, path, body string) []byte {
+		r, err := http.NewRequestWithContext(t.Context(), method, b.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Powerbox-Dev-User": {"id1"}}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		got, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s %s: HTTP %d %s, %v", method, path, answer.StatusCode, got, err)
+		}
+		return got
+	}
+	if got := use("read_note"); !strings.Contains(got, "a person has to approve this first") {
+		t.Fatalf("the client says %q; want that a person has to approve, since it asks for every scope that it finds", got)
+	}
+	asked := regexp.MustCompile(`ask_[a-z0-9]+`).Find(person(http.MethodGet, "/v1/approvals", ""))
+	person(http.MethodPost, "/v1/approvals/"+string(asked), "{}")
+	for _, tool := range []string{"read_note", "delete_note"} {
+		if got := use(tool); got != "did "+tool {
+			t.Errorf("after the approval the client says %q", got)
+		}
+	}
+	person(http.MethodPost, "/v1/approvals/"+string(asked)+"/revoke", "")
+	if got := use("delete_note"); !strings.HasPrefix(got, "failed") {
+		t.Errorf("after the revocation the client says %q", got)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
+	}
+}
