@@ -119,8 +119,13 @@ func ask(t *testing.T, s *sources.Guarded, principal, action string) ([]string, 
 // and as any user.
 func TestResourcesOfOpenFGA(t *testing.T) {
 	f := start(t, [][3]string{
-		{"user:alice", "viewer", "report:q1"}, {"group:finance#member", "viewer", "report:q2"}, {"user:alice", "member", "group:finance"},
-		{"user:alice", "owner", "report:q3"}, {"user:*", "viewer", "report:public"}, {"user:bob", "viewer", "report:of-bob"}, {"user:alice", "viewer", "payroll:salaries"},
+		{"user:alice", "viewer", "report:q1"},
+		{"group:finance#member", "viewer", "report:q2"},
+		{"user:alice", "member", "group:finance"},
+		{"user:alice", "owner", "report:q3"},
+		{"user:*", "viewer", "report:public"},
+		{"user:bob", "viewer", "report:of-bob"},
+		{"user:alice", "viewer", "payroll:salaries"},
 	}...)
 	s := f.source(t)
 	for what, c := range map[string]struct {

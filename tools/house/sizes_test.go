@@ -33,6 +33,7 @@ var wideInterfaces = map[string]wide{
 	"internal/app.storage":             {5, "all that an instance uses of either store, put together of what its parts declare"},
 	"internal/store/storetest.Store":   {15, "all that the contract of both stores is about"},
 	"internal/proxy/gateway.binding":   {0, "a binding, put together of its four parts; the stages take a part"},
+	"internal/issuing/oauth.Issuing":   {6, "all that a token endpoint does with capabilities, by one issuer"},
 	"gate.Revocations":                 {6, "one state that a call is decided by: two values could answer from different moments"},
 	"evidence.form":                    {13, "a visitor has a method for each kind of member, and both visitors have all of them"},
 }
@@ -41,18 +42,20 @@ var wideInterfaces = map[string]wide{
 // what a page shows are not among them, since each of their fields is a setting, a condition
 // or a member of its own: see [isList] and declared.tagged.
 var wideStructs = map[string]wide{
+	"bench/agentdojo.tally":                {16, "the counts of one table"},
 	"bench/internal/reliability.Town":      {16, "the processes of one installation"},
 	"bench/reliability.bench":              {20, "the flags and parts of one run"},
 	"evidence.entry":                       {19, "all that verification keeps of a record: one allocation for each record of a log"},
 	"evidence.verifier":                    {18, "the state of one verification"},
 	"gate.Call":                            {26, "all that a call says, which one decision reads"},
 	"gate.Gate":                            {17, "the parts of the gate, which are configured once"},
+	"gate.Verdict":                         {18, "all that a decision says, which the record has"},
 	"gate.Held":                            {20, "all that a capability on record says, which one decision reads"},
 	"internal/app.Instance":                {39, "the parts of a running server"},
 	"internal/app/remote.remoteGateway":    {28, "the parts of a running gateway"},
 	"internal/issuing/approval.Call":       {20, "a row: each field is stored under its name"},
 	"internal/issuing/approval.Question":   {26, "a row: each field is stored under its name"},
-	"internal/issuing/issuer.Capability":   {32, "a row: each field is stored under its name"},
+	"internal/issuing/issuer.Capability":   {33, "a row: each field is stored under its name"},
 	"internal/issuing/provider.Agent":      {18, "a row: each field is stored under its name"},
 	"internal/issuing/provider.Approval":   {19, "a row: each field is stored under its name"},
 	"internal/issuing/provider.Capability": {16, "the configuration of a capability"},
@@ -61,7 +64,7 @@ var wideStructs = map[string]wide{
 	"internal/web/api.Gateways":            {27, "the parts of the gateways' interface, which are configured once"},
 	"internal/web/console.asked":           {17, "what a page shows of a question"},
 	"internal/web/console.field":           {16, "what a page shows of a limit"},
-	"token.Context":                        {17, "the claims of a signed context"},
+	"token.Context":                        {18, "the claims of a signed context"},
 	"token.claims":                         {16, "the claims of a token"},
 }
 

@@ -75,7 +75,7 @@ func walls() []wall {
 		{
 			why:     "powerbox-gateway and the parts of it are small: they link no store, no Cedar, no WebAuthn, no MCP SDK and no page",
 			applies: under("cmd/powerbox-gateway", "internal/app/proxy", "internal/app/remote", "internal/cli/nodes", "internal/cli/capability"),
-			refuses: either(external("modernc.org/sqlite", "github.com/jackc/pgx", "github.com/cedar-policy", "github.com/go-webauthn", "github.com/modelcontextprotocol", "github.com/envoyproxy"), under("internal/web")),
+			refuses: either(external("modernc.org/sqlite", "github.com/jackc/pgx", "github.com/cedar-policy", "github.com/go-webauthn", "github.com/modelcontextprotocol"), both(under("internal/web"), not(under("internal/web/doors")))),
 		},
 	}...)
 }
