@@ -103,8 +103,8 @@ type Read struct {
 // unknownOrigin is what a caller has read who cannot be told from others.
 var unknownOrigin = []Reached{{Label: Label{Source: "unknown", Untrusted: true}}}
 
-// readers are the holders that a call comes from or through. What one of them read, the
-// others may know, but for those that read nothing.
+// readers are the holders that a call comes from or through, without delegates, which read
+// nothing. What one reader has read, the others may know.
 func (c *Call) readers(held Held) []string {
 	through := slices.DeleteFunc(slices.Clone(held.Through), c.Ask.Data.Delegates)
 	var out []string
@@ -129,7 +129,7 @@ func (c *Call) pinned(held Held) []pinning {
 	if held.Foreign != "" {
 		return nil
 	}
-	issued := held.OnRecord != "" && held.OnRecord == held.Root && !held.Issued.IsZero() // nobody narrowed it on record
+	issued := held.OnRecord != "" && held.OnRecord == held.Root && !held.Issued.IsZero() // not narrowed on record
 	made := held.Issued.Add(time.Second)                                                 // tokens have whole seconds
 	if len(held.Chain) == 0 {
 		if issued && len(held.Through) == 0 {
@@ -190,7 +190,7 @@ func lists(c powerbox.Constraint) bool {
 }
 
 // flows returns why data may not flow into a call, and notes in v what its caller has read
-// and whether a person has to be asked.
+// and whether a person must be asked.
 func (g *Gate) flows(ctx context.Context, call *Call, pinned func() []pinning, v *Verdict) []evidence.Reason {
 	d := call.Ask.Data
 	if d == nil {
@@ -353,7 +353,7 @@ func (f *flow) unread(i into, s Sink) {
 	}
 }
 
-// named reports whether somebody named the value of an argument who cannot have it from
+// named reports whether an authority names the value of an argument and cannot have it from
 // untrusted data.
 func (f *flow) named(op powerbox.Operation, argument string, value powerbox.Value) bool {
 	return slices.ContainsFunc(f.pinned, func(p pinning) bool { return p.names(op, argument, value, f.read.Labels) })

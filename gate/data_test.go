@@ -163,7 +163,7 @@ func TestATK113_AnApprovalReplacesAskingAlone(t *testing.T) {
 	}
 }
 
-// Observing records what the rules would do, and the record has what was read.
+// Observing records what the rules would do, and the record names the labels that the caller had read.
 func TestDataIsObserved(t *testing.T) {
 	me := newTown(t).me()
 	m := memory{labels: map[string][]Reached{me: {{inbox, at.Add(-time.Hour)}}}}

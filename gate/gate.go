@@ -346,7 +346,7 @@ type Verdict struct {
 	Record  evidence.Record   // the record
 	Data    *Read             // what the caller had read; nil where nothing is labelled
 
-	asks     []evidence.Reason // why a person has to be asked about the origin of data
+	asks     []evidence.Reason // why a person must be asked about the origin of data
 	observed []evidence.Reason // what the rules about it would have done
 
 	call *Call         // whose answer it is; nil for none

@@ -197,7 +197,7 @@ type outcome struct {
 // hold. Any other is a fault of the replay.
 var deciding = []string{"operation_not_granted", "argument_constraint", "argument_missing", "argument_unknown", waits}
 
-// waits is the code of a call that a person has to approve, because of what was read.
+// waits is the code of a call that a person must approve, because its caller read untrusted data.
 const waits = "approval_required"
 
 // try makes a call under the grant.

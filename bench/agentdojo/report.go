@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// run is one of the two ways in which calls are held to what was granted and read.
+// run is one of the two replays of a suite: without or with labels of results.
 type run struct {
 	name, what string
 	labels     bool

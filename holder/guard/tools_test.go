@@ -54,7 +54,7 @@ func TestToolsRefuseNumbersThatAreNotExact(t *testing.T) {
 	}
 }
 
-// What is no refusal of the gate is one for the framework, without the cause.
+// The framework gets every error as a refusal, without the cause.
 func TestToolsWordEveryErrorAsARefusal(t *testing.T) {
 	var told []guard.Decision
 	tools := &guard.Tools{

@@ -23,8 +23,8 @@ type Case struct {
 
 // Step is one turn of a model, or one action of a person or an operator.
 type Step struct {
-	// Agent makes the calls: lead, which "" is, spare, or nobody. To is the agent that the
-	// task is handed to first, and that makes the calls then.
+	// Agent makes the calls: lead, which "" is, spare, or one that the guard may not speak
+	// for. To is the agent that the task is handed to first, and that makes the calls then.
 	Agent string `json:"agent"`
 	To    string `json:"to"`
 	Calls []Call `json:"calls"`

@@ -19,7 +19,7 @@ type Data struct {
 
 // Yields is the label of results.
 type Yields struct {
-	Trust        string `key:"trust" default:"untrusted" enum:"trusted,untrusted" doc:"Whether nobody but the operator and the user can write what the results say. If you are not sure, it is untrusted."`
+	Trust        string `key:"trust" default:"untrusted" enum:"trusted,untrusted" doc:"trusted: only the operator and the user can write the content of the results. If you are not sure, leave it untrusted."`
 	Source       string `key:"source" format:"id" doc:"Name of the source. Default: the id of the agent."`
 	Confidential bool   `key:"confidential" doc:"Whether the results may leave only where accepts.confidential allows it."`
 }

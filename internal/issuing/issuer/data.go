@@ -22,7 +22,7 @@ type DataTx interface {
 	ForgetData(before time.Time) error
 }
 
-// DataLabel is a label of data that somebody read.
+// DataLabel is a label of data that a holder read.
 type DataLabel struct {
 	Source                  string
 	Untrusted, Confidential bool

@@ -125,8 +125,8 @@ func TestLiveResourcesComeInPages(t *testing.T) {
 	}
 }
 
-// SEP-5: what policy hides, what the source hides and what is nowhere get one answer, at
-// the time of a lookup.
+// SEP-5: resources that policy hides, that the source hides or that do not exist get one
+// answer, at the time of a lookup.
 func TestATK112_HiddenIsAsAbsent(t *testing.T) {
 	w := newTown(t)
 	_, settled := live(t, w)

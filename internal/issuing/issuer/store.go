@@ -145,7 +145,7 @@ type LogReader interface {
 	Chains(agent string) ([]evidence.ListedChain, error)
 }
 
-// AgentReader reads what is stored of agents.
+// AgentReader reads the stored data of agents.
 type AgentReader interface {
 	// AgentKey returns the issuing key that an agent was last recorded with, and
 	// since when it has that one; "" for none.
@@ -157,7 +157,7 @@ type AgentReader interface {
 	Mode(agent string) (string, error)
 }
 
-// AccountReader reads what is stored of people.
+// AccountReader reads the stored data of people.
 type AccountReader interface {
 	// Account returns the stored data of a person, or [ErrNotFound].
 	Account(principal string) (people.Account, error)
@@ -243,7 +243,7 @@ type GatewayWriter interface {
 	PutRecorder(r Recorder) error
 }
 
-// AgentWriter changes what is stored of agents.
+// AgentWriter changes the stored data of agents.
 type AgentWriter interface {
 	// PutAgentKey remembers the issuing key that an agent has now. For a key that
 	// it had before, the first time stays.

@@ -197,7 +197,7 @@ func mustURL(t *testing.T, set sources.SQLSettings) string {
 	return strings.TrimSpace(url)
 }
 
-// Numbers and UUIDs are ids, too, and pages go on in their own order.
+// Numbers and UUIDs are ids, too, and pages follow their own order.
 func TestSQLPagesByNumbersAndUUIDs(t *testing.T) {
 	_, set := library(t, `CREATE TABLE numbered AS SELECT n AS number, md5(n::text)::uuid AS key, 'x' AS quarter, n AS year, true AS final, '{}'::text[] AS tags FROM generate_series(1, 250) n`)
 	set.Statement, set.Name = "SELECT * FROM numbered WHERE $1::text = 'user:alice'", ""

@@ -138,7 +138,7 @@ type filed struct {
 	room    []byte        // of the records that were put last
 }
 
-// journal is what is durable in the journal and goes into the file later.
+// journal holds the records that are durable in the journal and go into the file later.
 type journal struct {
 	ahead   spooled       // the writer's alone once Open is done
 	wake    chan struct{} // one when something waits; closed when nothing will any more
@@ -150,7 +150,7 @@ type journal struct {
 	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
 }
 
-// handed is what was handed to the writer.
+// handed holds changes that were handed to the writer.
 type handed struct {
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool
