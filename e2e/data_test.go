@@ -234,7 +234,7 @@ func (d *dataTown) approved(t *testing.T) {
 	a := d.agent(t)
 	a.tool(t, "mail", "read_mail", nil)
 	before := d.bank.count("note")
-	client := eliciting(t, "", d.agentURL("bank"), presenting{a.caller, func() string { return a.capability.ID }}, func(p *mcp.ElicitParams) string {
+	client := eliciting(t, "", d.agentURL("bank"), presenting{a.caller, func() string { return a.capability.ID }}, func(_ *mcp.ElicitParams) string {
 		open := d.waiting("alice", "confirmations")
 		if len(open) != 1 {
 			t.Fatalf("%v waits", open)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,8 @@ func TestGatewayProgramDecidesForAServer(t *testing.T) {
 	// The configuration of a server is refused, with the program that runs it.
 	for _, args := range [][]string{{"serve"}, {"serve", "-c", "powerbox.yaml", "--dev"}} {
 		said, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
-		if failed, ok := err.(*exec.ExitError); !ok || failed.ExitCode() != 2 || !strings.Contains(string(said), "Run powerbox serve") {
+		var failed *exec.ExitError
+		if !errors.As(err, &failed) || failed.ExitCode() != 2 || !strings.Contains(string(said), "Run powerbox serve") {
 			t.Errorf("%v: %v\n%s", args, err, said)
 		}
 	}
