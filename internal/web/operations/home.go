@@ -2,6 +2,8 @@ package operations
 
 import (
 	"cmp"
+	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -27,9 +29,28 @@ type homePage struct {
 	Gateways []homeGateway
 	Down     []api.AgentStatus // agents that do not answer
 	Witness  []homeWitness
-	More     int    // agents that are not shown
-	Steps    []step // of the first run that are left
-	Done     int    // steps that are done
+	Undelivered
+	More  int    // agents that are not shown
+	Steps []step // of the first run that are left
+	Done  int    // steps that are done
+}
+
+// Undelivered are the messages about requests that no channel took: a webhook, a chat or a mail.
+type Undelivered struct {
+	Failed int
+	Latest *api.WebhookMessage // nil for none
+	Trying int                 // messages that are tried again
+}
+
+// undelivered sums up the channels.
+func undelivered(w api.Webhooks) (out Undelivered) {
+	for _, one := range w.Webhooks {
+		out.Failed, out.Trying = out.Failed+one.Dead, out.Trying+one.Waiting
+	}
+	if len(w.Dead) > 0 {
+		out.Latest = &w.Dead[0]
+	}
+	return out
 }
 
 // homeAgent is an agent with its calls.
@@ -83,10 +104,16 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 	var agents []api.AgentStatus
 	var gateways []api.GatewayStatus
 	var witnesses []api.WitnessStatus
+	var told api.Webhooks
 	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways, "/v1/evidence/witnesses": &witnesses} {
 		if err := v.API.Get(ctx, path, into); err != nil {
 			return Answer{}, err
 		}
+	}
+	// Operators of some agents alone may not see the messages of all.
+	var no *Refused
+	if err := v.API.Get(ctx, "/v1/webhooks", &told); err != nil && (!errors.As(err, &no) || no.Status != http.StatusForbidden) {
+		return Answer{}, err
 	}
 	for _, m := range page.Activity.Minutes {
 		page.Allowed, page.Denied = page.Allowed+m.Allowed, page.Denied+m.Denied
@@ -120,6 +147,7 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 			page.Gateways = append(page.Gateways, homeGateway{g.ID, g.Agent, says})
 		}
 	}
+	page.Undelivered = undelivered(told)
 	page.firstRun(v.Language, agents)
 	return Answer{Page: "home", Title: v.T("Home"), Body: page}, nil
 }

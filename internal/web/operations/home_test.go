@@ -51,7 +51,7 @@ func TestHomeNamesWhatNeedsALook(t *testing.T) {
 		"/v1/freezes":  []api.FreezeStatus{},
 		"/v1/agents":   []api.AgentStatus{{ID: "mail", Health: api.AgentHealth{State: "unreachable", Since: ago(time.Hour), Why: "connection refused"}}, {ID: "files", Health: api.AgentHealth{State: "answers"}}},
 		"/v1/gateways": []api.GatewayStatus{{ID: "gw_1", Agent: "mail", Heard: &api.GatewayHeard{At: noon, Behind: 2}}, {ID: "gw_2", Agent: "files", Heard: &api.GatewayHeard{At: noon}}, {ID: "gw_3", Agent: "files"}},
-		"/v1/evidence/witnesses": []api.WitnessStatus{
+		"/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{
 			{Name: "w1", Size: 100, At: ago(90 * time.Second)}, {Name: "w2", Size: 97, At: ago(3 * time.Hour), Why: "refused"}, {Name: "w3"},
 		},
 	}}
@@ -80,6 +80,24 @@ func TestHomeNamesWhatNeedsALook(t *testing.T) {
 	}
 }
 
+// TestHomeNamesMessagesThatWereNotDelivered sums up all channels and names the latest failure.
+func TestHomeNamesMessagesThatWereNotDelivered(t *testing.T) {
+	v1 := &answers{of: map[string]any{
+		"/v1/summary": api.ActivityReport{}, "/v1/freezes": []api.FreezeStatus{}, "/v1/agents": []api.AgentStatus{}, "/v1/gateways": []api.GatewayStatus{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
+		"/v1/webhooks": api.Webhooks{
+			Webhooks: []api.Webhook{{Name: "slack", Dead: 2}, {Name: "mail", Waiting: 3, Dead: 1}},
+			Dead:     []api.WebhookMessage{{ID: "m2", Webhook: "mail", Why: "no route to the server", Died: noon}, {ID: "m1", Webhook: "slack"}},
+		},
+	}}
+	answer, err := v1.visit(t, "/admin", (*Pages).home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := answer.Body.(homePage).Undelivered; u.Failed != 3 || u.Trying != 3 || u.Latest == nil || u.Latest.ID != "m2" {
+		t.Errorf("the page says %+v; want 3 that failed, 3 that are tried and m2", u)
+	}
+}
+
 // TestHomeIsBounded shows some of many agents, those with denials first.
 func TestHomeIsBounded(t *testing.T) {
 	all := make([]api.AgentStatus, homeAgents+7)
@@ -88,7 +106,7 @@ func TestHomeIsBounded(t *testing.T) {
 	}
 	last := all[len(all)-1].ID
 	v1 := &answers{of: map[string]any{
-		"/v1/summary": api.ActivityReport{Agents: []api.AgentActivity{{Agent: last, Denied: 1}}}, "/v1/freezes": []api.FreezeStatus{}, "/v1/agents": all, "/v1/gateways": []api.GatewayStatus{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
+		"/v1/summary": api.ActivityReport{Agents: []api.AgentActivity{{Agent: last, Denied: 1}}}, "/v1/freezes": []api.FreezeStatus{}, "/v1/agents": all, "/v1/gateways": []api.GatewayStatus{}, "/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
 	}}
 	answer, err := v1.visit(t, "/admin", (*Pages).home)
 	if err != nil {
