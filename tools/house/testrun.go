@@ -133,7 +133,7 @@ func unproven(rows []row, passed map[string]bool) []string {
 
 // testTime bounds the tests of one package. Those of e2e start hundreds
 // of servers, one after the other.
-const testTime = "30m"
+const testTime = "40m"
 
 // testEvent is one line of go test -json, see go doc test2json.
 type testEvent struct {
