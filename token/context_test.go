@@ -27,6 +27,7 @@ func contextOf(t testing.TB) Context {
 		Basis: "capability", Decision: "d-1", Task: "t-1", Authority: authority,
 		Handles:   map[string]ContextHandle{"h1": {ID: "q1-sales", Name: "Q1 Sales"}, "h2": {ID: "q1-financial"}},
 		Delegated: []ContextDelegation{{"https://mail.example", "cap-2"}, {"https://mail.example", "cap-3"}},
+		Labels:    []ContextLabel{{Source: "mail", Untrusted: true}, {Source: "ledger", Confidential: true}},
 		Digest:    DigestOf([]byte(contextBody)),
 	}
 }
@@ -124,6 +125,15 @@ func TestATK13_ContextAttacks(t *testing.T) {
 			r.compact = forged(header, strings.Replace(c.value().String(), `"iat"`, `"delegated":{},"iat"`, 1))
 		}, CodeMalformed},
 		{"delegated without agent", claims(`"agent":`, `"name":`), CodeMissingClaim},
+		{"labels no array", func(r *request) {
+			c := good
+			c.Labels = nil
+			r.compact = forged(header, strings.Replace(c.value().String(), `"iat"`, `"labels":{},"iat"`, 1))
+		}, CodeMalformed},
+		{"label without source", claims(`"source":"mail"`, `"origin":"mail"`), CodeMalformed},
+		{"label of another trust", claims(`"trust":"untrusted"`, `"trust":"some"`), CodeMalformed},
+		{"label with a member more", claims(`"trust":"untrusted"`, `"trust":"untrusted","until":1`), CodeMalformed},
+		{"confidential no truth value", claims(`"confidential":true`, `"confidential":1`), CodeMalformed},
 		{"handles no object", func(r *request) {
 			c := good
 			c.Handles = nil
@@ -179,6 +189,13 @@ func (c Context) value() powerbox.Value {
 			delegated[i] = powerbox.Object(textMember("agent", d.Agent), textMember("capability", d.Capability))
 		}
 		ms = append(ms, powerbox.Member{Name: "delegated", Value: powerbox.List(delegated...)})
+	}
+	if len(c.Labels) > 0 {
+		labels := make([]powerbox.Value, len(c.Labels))
+		for i, l := range c.Labels {
+			labels[i] = powerbox.Object(powerbox.Member{Name: "confidential", Value: powerbox.Bool(l.Confidential)}, textMember("source", l.Source), textMember("trust", trustOf[l.Untrusted]))
+		}
+		ms = append(ms, powerbox.Member{Name: "labels", Value: powerbox.List(labels...)})
 	}
 	if c.Handles != nil {
 		handles := make([]powerbox.Member, 0, len(c.Handles))
@@ -260,6 +277,7 @@ func TestSignContextRefuses(t *testing.T) {
 		"digest":    func(c *Context) { c.Digest = "" },
 		"handle":    func(c *Context) { c.Handles["h"] = ContextHandle{} },
 		"delegated": func(c *Context) { c.Delegated[0].Capability = "" },
+		"label":     func(c *Context) { c.Labels[0].Source = "" },
 		"long task": func(c *Context) { c.Task = strings.Repeat("t", maxIDBytes+1) },
 		"no time":   func(c *Context) { c.Expires = c.IssuedAt },
 		"lifetime":  func(c *Context) { c.Expires = c.IssuedAt.Add(MaxContextLifetime + time.Second) },
