@@ -43,7 +43,7 @@ var adapters = []adapter{
 	{"adk", inGo("adk")},
 }
 
-// inGo builds the driver of a module, which has dependencies of its own.
+// inGo builds the driver of a module, which has its own dependencies.
 func inGo(module string) func(*testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
 		driver := filepath.Join(t.TempDir(), "driver")

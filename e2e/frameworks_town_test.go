@@ -53,7 +53,7 @@ const frameworkLead = "fs/read, fs/watch, fs/fail, mail/send, refund/pay, limit/
 
 func frameworkToken(adapter string) string { return guardToken + "-" + adapter }
 
-// frameworkTown is one server for all adapters. Each is a guard with agents of its own:
+// frameworkTown is one server for all adapters. Each is a guard with its own agents:
 // a freeze, question or approval of one does not count for another.
 func frameworkTown(t *testing.T, adapters []string) *town {
 	t.Helper()

@@ -56,7 +56,7 @@ func openCompany(t *testing.T) *company {
 	return c
 }
 
-// exchange gives an assertion for an ID token, as the draft has it.
+// exchange gives an assertion for an ID token, as the draft says.
 func (c *company) exchange(w http.ResponseWriter, r *http.Request) {
 	keys, err := c.storage.KeySet(r.Context())
 	if err != nil {

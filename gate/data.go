@@ -424,7 +424,7 @@ func (r *Read) labelled() powerbox.Value {
 	return powerbox.Object(members...)
 }
 
-// JSON is a label as records have it.
+// JSON is a label as it stands in records.
 func (l Label) JSON() powerbox.Value {
 	trust := "trusted"
 	if l.Untrusted {

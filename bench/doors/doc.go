@@ -4,6 +4,6 @@
 //
 //	cd bench && go run ./doors [-rounds 6] [-cell 5s] [-rate 200] [-dir DIR] [-write]
 //
-// Powerbox and each OPA are processes of their own, and every one keeps a durable record of each
+// Powerbox and each OPA are separate processes, and each keeps a durable record of each
 // decision. Requests come at a fixed rate, whether answers have come or not.
 package main

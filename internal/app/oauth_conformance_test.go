@@ -22,7 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 )
 
-// suite runs MCP's conformance suite, as npm has it, with the Node.js that it wants. It calls
+// suite runs MCP's conformance suite from npm with the Node.js that it wants. It calls
 // said with each line, and returns the outcome of each scenario in the order of the summary.
 func suite(t *testing.T, said func(line string), args ...string) []string {
 	t.Helper()

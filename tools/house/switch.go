@@ -18,7 +18,7 @@ import (
 //	if a != b {            if (switched.On(7) && (false) || !switched.On(7) && (a != b)) {
 //	check()                if switched.On(8) { } else { check() }
 //
-// What cannot be said so, such as the value of a constant, is removed in a build of its own.
+// What cannot be said so, such as the value of a constant, is removed in a separate build.
 
 // edit is the text of one removal in a file.
 type edit struct {

@@ -38,7 +38,7 @@ func main() {
 `
 
 // TestSwitchedFileIsEachOfItsMutants runs one program as each of its mutants, and compares what
-// it prints with the mutant that has a program of its own.
+// it prints with the mutant that is built alone.
 func TestSwitchedFileIsEachOfItsMutants(t *testing.T) {
 	changes := []struct{ find, with string }{
 		{"n > 2 && n < 9 {", "n > 2 && n < 9 && false {"},

@@ -37,7 +37,7 @@ type common struct {
 }
 
 // mutateCommon makes removals in one build, and returns those that it did not make or that no test
-// noticed in it: a build of their own has the last word.
+// noticed in it: each of those is then built alone.
 func (h house) mutateCommon(ctx context.Context, checks []check) (left []check, err error) {
 	dir, err := os.MkdirTemp("", "switched")
 	if err != nil {

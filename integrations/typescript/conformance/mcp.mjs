@@ -29,7 +29,7 @@ serve(async (run) => {
   run.parts = 1;
   if (to) {
     try {
-      await run.tools.handOver(agent, to); // the protocol has no hand-offs: the other agent has a session of its own
+      await run.tools.handOver(agent, to); // the protocol has no hand-offs: the other agent has its own session
     } catch (why) {
       run.told(refusalOf(why));
       return;

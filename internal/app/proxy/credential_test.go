@@ -9,7 +9,7 @@ import (
 )
 
 // A secret that persons consent to is kept by a server: without one, the gateway does not start,
-// and the error names the program that has it.
+// and the error names the other program.
 func TestConsentedSecretsNeedAServer(t *testing.T) {
 	agent := config.Agent{ID: "documents"}
 	agent.Credential.OAuth = config.CredentialOAuth{TokenURL: "https://login.example/token", Grant: "refresh_token", ClientID: "powerbox"}

@@ -32,7 +32,7 @@ func (a asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.next.RoundTrip(r)
 }
 
-// Page implements [Source]. Every page has a session of its own, so that no two users
+// Page implements [Source]. Every page has its own session, so that no two users
 // share one.
 func (m MCP) Page(ctx context.Context, q catalogue.Question) (catalogue.Page, error) {
 	if q.Principal == "" || strings.ContainsFunc(q.Principal, func(r rune) bool { return r < '!' || r > '~' }) {
