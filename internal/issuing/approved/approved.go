@@ -90,15 +90,6 @@ func (a Approved) Of(grant string) (Part, bool) {
 	return a.Parts[i], true
 }
 
-// Names are the operations of p.
-func (p Part) Names() []string {
-	out := make([]string, 0, len(p.Operations))
-	for _, op := range p.Operations {
-		out = append(out, op.Name)
-	}
-	return out
-}
-
 // Shape is the limit on the arguments of an operation, and false where p does not have
 // the operation, or its limit cannot be read.
 func (p Part) Shape(operation string) (powerbox.Shape, bool) {

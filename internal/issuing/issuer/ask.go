@@ -120,15 +120,6 @@ func (a *Asked) part(grant string) approved.Part {
 	return p
 }
 
-// among leaves the operations that people have approved of a grant.
-func (a *Asked) among(grant string, operations []string) []string {
-	if a == nil {
-		return operations
-	}
-	approved := a.part(grant).Names()
-	return slices.DeleteFunc(slices.Clone(operations), func(op string) bool { return !slices.Contains(approved, op) })
-}
-
 // limits are those that people have approved an operation of a grant with, and false
 // where they have not approved it.
 func (a *Asked) limits(grant, operation string) (powerbox.Shape, bool) {

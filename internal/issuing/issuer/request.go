@@ -282,7 +282,7 @@ func (i *Issuer) newCapability(agent *Agent, grant Grant, caller identity.Caller
 // approved it where they were asked, and what policy allows (SEP-7, SEP-27).
 func (i *Issuer) authority(agent *Agent, grant Grant, p permitted, c Capability, offered []string, req Request, window powerbox.Window) (powerbox.Authority, error) {
 	var offer, wanted, allowed []powerbox.Clause
-	requested := req.approved.among(grant.ID, asked(grant.ID, offered, req))
+	requested := asked(grant.ID, offered, req)
 	for _, name := range offered {
 		op, err := operation(Qualify(agent.ID, grant.ID, name))
 		if err != nil {
