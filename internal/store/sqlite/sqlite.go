@@ -49,7 +49,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -61,7 +60,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	"golang.org/x/mod/sumdb/note"
 	_ "modernc.org/sqlite" // the driver
 
@@ -69,9 +67,6 @@ import (
 	"github.com/powerbox-project/powerbox/internal/filelock"
 	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Config says what a store needs beside its file.
 type Config struct {
@@ -264,30 +259,6 @@ func open(path, mode string) (*sql.DB, error) {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
 	return db, nil
-}
-
-func newProvider(db *sql.DB) (*goose.Provider, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectSQLite3, db, files)
-}
-
-func migrate(ctx context.Context, db *sql.DB) error {
-	provider, err := newProvider(db)
-	if err != nil {
-		return err
-	}
-	current, target, err := provider.GetVersions(ctx)
-	if err != nil {
-		return err
-	}
-	if current > target {
-		return fmt.Errorf("schema version %d is newer than %d, the newest that this program knows; use a newer powerbox", current, target)
-	}
-	_, err = provider.Up(ctx)
-	return err
 }
 
 // verifier is what a checkpoint signer is as well.
