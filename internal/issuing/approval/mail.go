@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/wneessen/go-mail"
@@ -36,7 +37,8 @@ type letter struct {
 }
 
 // page is the HTML of a letter. It has no links but the server's own.
-var page = template.Must(template.New("letter").Parse(`<!doctype html>
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("letter").Parse(`<!doctype html>
 <html><body>
 <p><b>{{.Words.Subject}}</b></p>
 <p>{{.Words.Says}}</p>
@@ -45,6 +47,7 @@ var page = template.Must(template.New("letter").Parse(`<!doctype html>
 {{with .Words.URL}}<p><a href="{{.}}">Open the question</a></p>
 {{end}}</body></html>
 `))
+})
 
 // Quoted is the agent's words as they stand in the page.
 func (l letter) Quoted() string { return l.Words.quoted() }
@@ -100,7 +103,7 @@ func (m *Mail) Send(ctx context.Context, one Message, now time.Time) error {
 // write makes the message. The library encodes headers and bodies.
 func (m *Mail) write(one Message, l letter, to []string, now time.Time) (*mail.Msg, error) {
 	var html bytes.Buffer
-	if err := page.Execute(&html, l); err != nil {
+	if err := page().Execute(&html, l); err != nil {
 		return nil, err
 	}
 	written := mail.NewMsg()

@@ -77,7 +77,7 @@ type Console struct {
 	config   Config
 	secure   bool // served by https
 	handler  http.Handler
-	pages    map[string]*template.Template // by the tag of their language
+	pages    map[string]func() (*template.Template, error) // by the tag of their language
 	sessions *sessions
 	passkeys *webauthn.WebAuthn // nil where the URL's host can have none
 	streams  chan struct{}
@@ -114,9 +114,7 @@ func New(c Config) (*Console, error) {
 	if k.passkeys, err = relyingParty(u, c.Name); err != nil {
 		return nil, err
 	}
-	if k.pages, err = k.templates(); err != nil {
-		return nil, err
-	}
+	k.pages = k.templates()
 	// Another site would gain most by posting an approval (ATK-47).
 	guard := http.NewCrossOriginProtection()
 	if err := guard.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
@@ -335,15 +333,19 @@ func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 		f.Directory, f.Operate = k.config.Directory != nil, k.permitted(v, who)
 		f.Menu = k.menu(&f)
 	}
+	pages, err := k.pages[v.Tag]()
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
-	if err := k.pages[v.Tag].ExecuteTemplate(&b, page+".html", f); err != nil {
+	if err := pages.ExecuteTemplate(&b, page+".html", f); err != nil {
 		return fmt.Errorf("console: page %s: %w", page, err)
 	}
 	v.wrote = true
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.Header().Set("Content-Language", v.Tag)
 	v.w.WriteHeader(status)
-	_, err := v.w.Write(b.Bytes())
+	_, err = v.w.Write(b.Bytes())
 	return err
 }
 

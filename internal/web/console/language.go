@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
@@ -22,29 +23,35 @@ const (
 	languageTime   = 365 * 24 * time.Hour
 )
 
-// templates parses the pages in every language.
-func (k *Console) templates() (map[string]*template.Template, error) {
-	all := map[string]*template.Template{}
+// templates are the pages of every language, by its tag. Those of a language are parsed when
+// the first of them is shown, because parsing takes longer than the rest of the console's start.
+func (k *Console) templates() map[string]func() (*template.Template, error) {
+	all := map[string]func() (*template.Template, error){}
 	for _, l := range lang.All() {
-		pages := template.New("").Funcs(k.functions(l)).Funcs(operations.Functions(l))
-		for _, from := range allTemplates() {
-			names, err := fs.Glob(from, "pages/*.html")
+		all[l.Tag] = sync.OnceValues(func() (*template.Template, error) { return k.templatesIn(l) })
+	}
+	return all
+}
+
+// templatesIn parses the pages in a language.
+func (k *Console) templatesIn(l *lang.Language) (*template.Template, error) {
+	pages := template.New("").Funcs(k.functions(l)).Funcs(operations.Functions(l))
+	for _, from := range allTemplates() {
+		names, err := fs.Glob(from, "pages/*.html")
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		for _, name := range names {
+			source, err := fs.ReadFile(from, name)
 			if err != nil {
 				return nil, fmt.Errorf("console: %w", err)
 			}
-			for _, name := range names {
-				source, err := fs.ReadFile(from, name)
-				if err != nil {
-					return nil, fmt.Errorf("console: %w", err)
-				}
-				if _, err := pages.New(name[len("pages/"):]).Parse(l.Template(string(source))); err != nil {
-					return nil, fmt.Errorf("console: page %s in %s: %w", name, l.Tag, err)
-				}
+			if _, err := pages.New(name[len("pages/"):]).Parse(l.Template(string(source))); err != nil {
+				return nil, fmt.Errorf("console: page %s in %s: %w", name, l.Tag, err)
 			}
 		}
-		all[l.Tag] = pages
 	}
-	return all, nil
+	return pages, nil
 }
 
 // functions are those that the templates of this package use.

@@ -18,15 +18,16 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/language"
 )
 
 // Language is one language of the console.
 type Language struct {
-	Tag   string // BCP 47
-	Name  string // in the language itself
-	texts map[string]string
+	Tag   string                   // BCP 47
+	Name  string                   // in the language itself
+	texts func() map[string]string // read when the first of them is needed
 	form  form
 }
 
@@ -42,8 +43,8 @@ var catalogues embed.FS
 
 // The languages that ship.
 var (
-	English = &Language{Tag: "en", Name: "English", form: form{open: "\u201c", close: "\u201d", decimal: ".", group: ","}}
-	German  = &Language{Tag: "de", Name: "Deutsch", texts: read("de"), form: form{open: "\u201e", close: "\u201c", decimal: ",", group: ".", signAfter: true}}
+	English = &Language{Tag: "en", Name: "English", texts: func() map[string]string { return nil }, form: form{open: "\u201c", close: "\u201d", decimal: ".", group: ","}}
+	German  = &Language{Tag: "de", Name: "Deutsch", texts: sync.OnceValue(func() map[string]string { return read("de") }), form: form{open: "\u201e", close: "\u201c", decimal: ",", group: ".", signAfter: true}}
 )
 
 // All are the languages, English first.
@@ -84,7 +85,7 @@ func Choose(chosen, accept string) *Language {
 // No language is English.
 func (l *Language) T(text string, args ...any) string {
 	l = l.orEnglish()
-	text = cmp.Or(l.texts[text], text)
+	text = cmp.Or(l.texts()[text], text)
 	if len(args) == 0 {
 		return text
 	}
@@ -112,7 +113,7 @@ func Mark(text string) string { return text }
 
 // Has reports whether the language has a text of its own for an English one. English has all.
 func (l *Language) Has(text string) bool {
-	_, ok := l.texts[text]
+	_, ok := l.texts()[text]
 	return ok || l == English
 }
 

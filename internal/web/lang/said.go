@@ -40,7 +40,7 @@ type saying struct {
 // values. A text that the catalogue does not know stays as it is.
 func (l *Language) Said(text string) string {
 	l = l.orEnglish()
-	if known, ok := l.texts[text]; ok {
+	if known, ok := l.texts()[text]; ok {
 		return known
 	}
 	for _, s := range sayings()[l.Tag] {
