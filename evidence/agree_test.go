@@ -1,7 +1,9 @@
 package evidence
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,33 +64,70 @@ type jsSays struct {
 	Unverifiable int    `json:"unverifiable"`
 }
 
-// inNode puts cases to verify.mjs, all in one process.
+// TestMain ends the process that the tests share.
+func TestMain(m *testing.M) {
+	m.Run()
+	if agreeing.in != nil {
+		_ = agreeing.in.Close()
+		_ = agreeing.wait() // every answer has been read
+	}
+}
+
+// agreeing is the one process of agree.mjs, which all tests share. It ends with its input.
+var agreeing struct {
+	sync.Mutex
+
+	in   io.WriteCloser
+	out  *bufio.Reader
+	talk bytes.Buffer
+	wait func() error
+}
+
+// inNode puts cases to verify.mjs.
 func inNode(t *testing.T, cases []asked) []said {
+	t.Helper()
+	agreeing.Lock()
+	defer agreeing.Unlock()
+	if agreeing.in == nil {
+		startNode(t)
+	}
+	var in bytes.Buffer
+	for _, one := range cases {
+		must(t, json.NewEncoder(&in).Encode(one))
+	}
+	written := make(chan error, 1)
+	go func() { _, err := agreeing.in.Write(in.Bytes()); written <- err }()
+	answers := make([]said, len(cases))
+	for n := range answers {
+		line, err := agreeing.out.ReadBytes('\n')
+		if err != nil {
+			_ = agreeing.in.Close()
+			agreeing.in = nil // the next test starts another one
+			ended := agreeing.wait()
+			t.Fatalf("%d answers to %d cases: %v, %v\n%s", n, len(cases), err, ended, agreeing.talk.String())
+		}
+		must(t, json.Unmarshal(line, &answers[n]))
+	}
+	must(t, <-written)
+	return answers
+}
+
+// startNode starts agree.mjs. Node has read the files once it answers, so they may go with the test.
+func startNode(t *testing.T) {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Fatal("node is not installed: run make test-deps, or install Node.js 20 or newer")
 	}
-	var in, talk bytes.Buffer
-	for _, one := range cases {
-		must(t, json.NewEncoder(&in).Encode(one))
-	}
-	cmd := exec.CommandContext(t.Context(), node, beside(t, "agree.mjs"))
-	cmd.Stdin, cmd.Stderr = &in, &talk
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, talk.String())
-	}
-	var answers []said
-	for line := range bytes.Lines(out) {
-		var answer said
-		must(t, json.Unmarshal(line, &answer))
-		answers = append(answers, answer)
-	}
-	if len(answers) != len(cases) {
-		t.Fatalf("%d answers to %d cases\n%s", len(answers), len(cases), talk.String())
-	}
-	return answers
+	agreeing.talk.Reset()
+	cmd := exec.CommandContext(context.Background(), node, beside(t, "agree.mjs")) //nolint:usetesting // it outlives this test
+	cmd.Stderr = &agreeing.talk
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	agreeing.in, agreeing.out, agreeing.wait = in, bufio.NewReader(out), cmd.Wait
 }
 
 // beside is a program of testdata where it finds the verifier that the binary has in

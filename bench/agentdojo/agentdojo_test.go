@@ -11,10 +11,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 )
 
-// built is powerbox, in a folder of the whole run, once a test wants it.
-var built struct {
+// program is powerbox, in a folder of the whole run, once a test wants it.
+var program struct {
 	once sync.Once
 	dir  string
 	file string
@@ -23,11 +25,11 @@ var built struct {
 
 func binary(t *testing.T) string {
 	t.Helper()
-	built.once.Do(func() { built.file, built.err = build(t.Context(), built.dir) })
-	if built.err != nil {
-		t.Fatal(built.err)
+	program.once.Do(func() { program.file, program.err = built.Binary(t.Context(), "", program.dir) })
+	if program.err != nil {
+		t.Fatal(program.err)
 	}
-	return built.file
+	return program.file
 }
 
 func TestMain(m *testing.M) {
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	built.dir = dir
+	program.dir = dir
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

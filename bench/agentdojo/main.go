@@ -4,37 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err == nil {
-		return
-	}
-	fmt.Fprintln(os.Stderr, "agentdojo:", err)
-	if errors.Is(err, errUsage) {
-		os.Exit(2)
-	}
-	os.Exit(1)
-}
+func main() { command.Main("agentdojo", start) }
 
-var errUsage = errors.New("usage: go run ./agentdojo [flags] [FILE.json ...]")
+var errUsage = fmt.Errorf("%w: go run ./agentdojo [flags] [FILE.json ...]", command.ErrUsage)
 
 // start replays suites and prints what came out.
 func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("agentdojo", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("agentdojo", stderr)
 	data := flags.String("data", "../../shared/data/agentdojo", "`folder` with the suites, from bench beside a checkout of the data")
-	binary := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
+	binary := command.Powerbox(flags)
 	which := flags.String("runs", "grant,labels", "runs to make: grant has no labels of results, labels has them")
 	other := flags.String("paraphrases", "", "`file` with paraphrases of prompts; only tasks that have one are replayed")
 	pins := flags.Bool("pins", false, "also list what each task is granted, and why")
@@ -70,15 +57,13 @@ func start(ctx context.Context, args []string, stdout, stderr io.Writer) (err er
 			return err
 		}
 	}
-	if *binary == "" {
-		dir, err := os.MkdirTemp("", "powerbox-agentdojo")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		if *binary, err = build(ctx, dir); err != nil {
-			return err
-		}
+	dir, remove, err := command.Folder("", "agentdojo")
+	if err != nil {
+		return err
+	}
+	defer remove(&err)
+	if *binary, err = built.Binary(ctx, *binary, dir); err != nil {
+		return err
 	}
 	granted := io.Discard
 	if *pins {

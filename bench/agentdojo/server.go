@@ -184,20 +184,6 @@ func (g *gateway) end() error {
 	}
 }
 
-// build makes the binary from this checkout.
-func build(ctx context.Context, dir string) (string, error) {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
-	}
-	binary := filepath.Join(dir, "powerbox")
-	out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", binary, "./cmd/powerbox").CombinedOutput() //nolint:gosec // our own module
-	if err != nil {
-		return "", fmt.Errorf("building powerbox: %w\n%s", err, out)
-	}
-	return binary, nil
-}
-
 // toolCall is the body of a tool call, with the arguments as the file has them.
 func toolCall(c call) ([]byte, error) {
 	return json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": c.Function, "arguments": c.Args}})

@@ -3,26 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "console:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("console", run) }
 
 // sizes say how much there is in the store.
 type sizes struct{ questions, agents, capabilities, records int }
@@ -36,28 +23,25 @@ func (s sizes) part(of float64) sizes {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("console", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("console", stderr)
 	share := flags.Float64("part", 1, "a part of the data, such as 0.01, for trying things out")
 	times := flags.Int("times", 60, "how often each page is requested")
 	only := flags.String("only", "", "request only the pages that have this in their name")
 	dir := flags.String("dir", "", "a folder for the data, which is kept and used again; a temporary one where empty")
-	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
-	write := flags.Bool("write", false, "also write the table into docs/assurance/performance.md")
+	powerbox := command.Powerbox(flags)
+	section := command.Writes(flags, section)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *dir == "" {
-		if *dir, err = os.MkdirTemp("", "powerbox-console"); err != nil {
-			return err
+		made, remove, failed := command.Folder("", "console")
+		if failed != nil {
+			return failed
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(*dir)) }()
+		defer remove(&err)
+		*dir = made
 	}
-	tree, err := built.Tree(ctx)
-	if err != nil {
-		return err
-	}
-	if *powerbox, err = built.Binary(ctx, tree, *powerbox, *dir); err != nil {
+	if *powerbox, err = built.Binary(ctx, *powerbox, *dir); err != nil {
 		return err
 	}
 	t := &town{dir: *dir, sizes: whole.part(*share), powerbox: *powerbox, progress: stderr}
@@ -69,10 +53,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	text := result.section(time.Now())
-	fmt.Fprint(stdout, text)
-	if *write {
-		return section.Write(tree, text)
-	}
-	return nil
+	return section.Put(ctx, stdout, result.section)
 }

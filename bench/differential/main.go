@@ -4,27 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "differential:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("differential", start) }
 
 // options are what a run is told.
 type options struct {
@@ -35,10 +25,10 @@ type options struct {
 	limit                      time.Duration
 }
 
-func command(ctx context.Context, args []string, stdout io.Writer) error {
+func start(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o options
-	flags := flag.NewFlagSet("differential", flag.ContinueOnError)
-	flags.StringVar(&o.powerbox, "powerbox", "", "the powerbox binary; built from this checkout where empty")
+	flags := command.Flags("differential", stderr)
+	powerbox := command.Powerbox(flags)
 	flags.StringVar(&o.out, "out", "", "folder for differences; a new one below the system's for temporary files where empty")
 	flags.StringVar(&o.dir, "dir", "", "folder in which the stores are, such as one in memory (/dev/shm); that for temporary files where empty")
 	flags.StringVar(&o.replay, "replay", "", "file of a difference, whose request is sent again")
@@ -50,7 +40,7 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o.bindings = strings.Split(*names, ",")
+	o.powerbox, o.bindings = *powerbox, strings.Split(*names, ",")
 	whole, err := o.run(ctx, stdout)
 	if err == nil && whole.Differences > 0 {
 		err = fmt.Errorf("%d differences; their requests are in %s", whole.Differences, o.out)
@@ -59,9 +49,7 @@ func command(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // run tries every binding, and prints what became of the cases.
-func (o *options) run(ctx context.Context, stdout io.Writer) (count, error) {
-	var whole count
-	var err error
+func (o *options) run(ctx context.Context, stdout io.Writer) (whole count, err error) {
 	if o.out == "" {
 		if o.out, err = os.MkdirTemp("", "differences"); err != nil {
 			return whole, err
@@ -70,16 +58,13 @@ func (o *options) run(ctx context.Context, stdout io.Writer) (count, error) {
 	if err := os.MkdirAll(o.out, 0o700); err != nil {
 		return whole, err
 	}
-	built, err := os.MkdirTemp(o.dir, "differential")
+	dir, remove, err := command.Folder(o.dir, "differential")
 	if err != nil {
 		return whole, err
 	}
-	defer func() { _ = os.RemoveAll(built) }()
-	if o.powerbox == "" {
-		o.powerbox = filepath.Join(built, "powerbox")
-		if err := build(ctx, o.powerbox); err != nil {
-			return whole, err
-		}
+	defer remove(&err)
+	if o.powerbox, err = built.Binary(ctx, o.powerbox, dir); err != nil {
+		return whole, err
 	}
 	if o.replay != "" {
 		return o.again(ctx, stdout)
@@ -95,19 +80,6 @@ func (o *options) run(ctx context.Context, stdout io.Writer) (count, error) {
 		return whole, errors.New("no handler was reached, so nothing was compared")
 	}
 	return whole, nil
-}
-
-// build makes the program under test.
-func build(ctx context.Context, name string) error {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
-	if err != nil {
-		return fmt.Errorf("finding the module; run it inside bench: %w", err)
-	}
-	out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", name, "./cmd/powerbox").CombinedOutput() //nolint:gosec // our own module
-	if err != nil {
-		return fmt.Errorf("building powerbox: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // try runs the cases of one binding, in parts.
@@ -135,12 +107,12 @@ func (o *options) try(ctx context.Context, binding string, stdout io.Writer) (co
 }
 
 // stretch has its own town.
-func (o *options) stretch(ctx context.Context, binding string, stdout io.Writer, what func(*run) error) (count, error) {
-	dir, err := os.MkdirTemp(o.dir, "differential")
+func (o *options) stretch(ctx context.Context, binding string, stdout io.Writer, what func(*run) error) (total count, err error) {
+	dir, remove, err := command.Folder(o.dir, "differential")
 	if err != nil {
 		return count{}, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer remove(&err)
 	t, err := newTown(ctx, dir, o.powerbox, []string{binding})
 	if err != nil {
 		return count{}, err

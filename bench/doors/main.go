@@ -3,35 +3,23 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "doors:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("doors", run) }
 
 // settings are the flags.
 type settings struct {
 	rounds, rate int
 	cell         time.Duration
 	dir          string
-	write        bool
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -42,34 +30,26 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return servePowerbox(ctx, args[1])
 	}
 	var s settings
-	flags := flag.NewFlagSet("doors", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("doors", stderr)
 	flags.IntVar(&s.rounds, "rounds", 6, "rounds; fewer than 6 are for trying things out")
 	flags.IntVar(&s.rate, "rate", 200, "requests a second")
 	flags.DurationVar(&s.cell, "cell", 5*time.Second, "how long each contestant runs in a round")
 	flags.StringVar(&s.dir, "dir", "", "folder on the disk for the records; default the system's temporary one")
-	flags.BoolVar(&s.write, "write", false, "also write the section into docs/assurance/performance.md")
+	section := command.Writes(flags, section)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if s.dir, err = os.MkdirTemp(s.dir, "powerbox-doors"); err != nil {
+	dir, remove, err := command.Folder(s.dir, "doors")
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
+	defer remove(&err)
+	s.dir = dir
 	rows, err := measure(ctx, s, stderr)
 	if err != nil {
 		return err
 	}
-	text := page(rows, s, time.Now())
-	fmt.Fprint(stdout, text)
-	if !s.write {
-		return nil
-	}
-	tree, err := built.Tree(ctx)
-	if err != nil {
-		return err
-	}
-	return section.Write(tree, text)
+	return section.Put(ctx, stdout, func(now time.Time) string { return page(rows, s, now) })
 }
 
 // measure runs every contestant once in each round.

@@ -3,59 +3,38 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hostile:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("hostile", run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("hostile", stderr)
 	only := flags.String("only", "", "send only the requests that have this in their name")
-	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
-	write := flags.Bool("write", false, "also write the table into docs/assurance/performance.md")
+	powerbox := command.Powerbox(flags)
+	section := command.Writes(flags, section)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "powerbox-hostile")
+	dir, remove, err := command.Folder("", "hostile")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	tree, err := built.Tree(ctx)
-	if err != nil {
-		return err
-	}
-	if *powerbox, err = built.Binary(ctx, tree, *powerbox, dir); err != nil {
+	defer remove(&err)
+	if *powerbox, err = built.Binary(ctx, *powerbox, dir); err != nil {
 		return err
 	}
 	rows, err := measureAll(ctx, dir, *powerbox, *only, stderr)
 	if err != nil {
 		return err
 	}
-	text := page(rows, time.Now())
-	fmt.Fprint(stdout, text)
-	if *write {
-		return section.Write(tree, text)
-	}
-	return nil
+	return section.Put(ctx, stdout, func(now time.Time) string { return page(rows, now) })
 }
 
 // tolerated is the peak of a row above which the program is started anew for the next

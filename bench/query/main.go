@@ -3,48 +3,32 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "query:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("query", run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
-	flags := flag.NewFlagSet("query", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("query", stderr)
 	t := &town{progress: stderr, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // which request comes next is no secret
 	flags.IntVar(&t.rows, "rows", 1_000_000, "rows of the table")
 	samples := flags.Int("samples", 2000, "requests of each kind")
-	powerbox := flags.String("powerbox", "", "the powerbox binary; built from this checkout where empty")
-	write := flags.Bool("write", false, "also write the section of docs/assurance/performance.md")
+	powerbox := command.Powerbox(flags)
+	section := command.Writes(flags, section)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if t.dir, err = os.MkdirTemp("", "powerbox-query"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(t.dir)) }()
-	tree, err := built.Tree(ctx)
+	dir, remove, err := command.Folder("", "query")
 	if err != nil {
 		return err
 	}
-	if t.binary, err = built.Binary(ctx, tree, *powerbox, t.dir); err != nil {
+	defer remove(&err)
+	t.dir = dir
+	if t.binary, err = built.Binary(ctx, *powerbox, dir); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -55,10 +39,5 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	text := result.section(time.Now())
-	fmt.Fprint(stdout, text)
-	if *write {
-		return section.Write(tree, text)
-	}
-	return nil
+	return section.Put(ctx, stdout, result.section)
 }

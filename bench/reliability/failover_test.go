@@ -2,12 +2,11 @@ package main
 
 import (
 	"crypto/rand"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
@@ -52,9 +51,8 @@ func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
 func build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	binary := filepath.Join(dir, "powerbox")
-	args := slices.Concat([]string{"build", "-C", "../..", "-o", binary}, flags, []string{"./cmd/powerbox"})
-	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := built.Build(t.Context(), "../..", binary, flags...); err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }

@@ -5,31 +5,21 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 	"github.com/powerbox-project/powerbox/bench/internal/reliability"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "reliability:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("reliability", run) }
 
 // bench is one run of the program.
 type bench struct {
@@ -52,8 +42,7 @@ type bench struct {
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	b := &bench{ctx: ctx, stdout: stdout, stderr: stderr, page: &page{command: strings.Join(append([]string{"go run ./reliability"}, args...), " ")}}
-	flags := flag.NewFlagSet("reliability", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	flags := command.Flags("reliability", stderr)
 	flags.IntVar(&b.times, "times", 10, "how often each trial is made")
 	flags.DurationVar(&b.pause, "pause", time.Minute, "for how long a node is stopped")
 	flags.DurationVar(&b.soaking, "soak", 10*time.Minute, "how long nodes and gateways are killed at random; 0 for not at all")
@@ -65,11 +54,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.IntVar(&b.followers, "followers", 200, "of the feed, where a revocation is measured; 0 for not at all")
 	flags.StringVar(&b.only, "only", "", "make only what has this, or one of these parted by commas, in its name")
 	flags.StringVar(&b.from, "from", "HEAD~1", "`revision` that nodes are upgraded from")
-	flags.StringVar(&b.binary, "powerbox", "", "the powerbox binary; built from this checkout where empty")
+	powerbox := command.Powerbox(flags)
 	write := flags.Bool("write", false, "also write the tables into docs/assurance/reliability.md")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	b.binary = *powerbox
 	if b.dir, err = os.MkdirTemp("", "powerbox-reliability"); err != nil {
 		return err
 	}
@@ -90,24 +80,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // build makes the program.
 func (b *bench) build() error {
-	root, err := exec.CommandContext(b.ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
+	root, err := built.Tree(b.ctx)
 	if err != nil {
-		return fmt.Errorf("finding the module: %w", err)
+		return err
 	}
-	b.root = strings.TrimSpace(string(root))
+	b.root = root
 	b.page.revision = b.git("describe", "--always", "--dirty", "--abbrev=10")
 	if b.binary == "" {
 		b.binary = filepath.Join(b.dir, "powerbox")
-		return b.make(b.root, b.binary)
-	}
-	return nil
-}
-
-// make builds the program of a tree.
-func (b *bench) make(root, binary string, flags ...string) error {
-	out, err := exec.CommandContext(b.ctx, "go", slices.Concat([]string{"build", "-C", root}, flags, []string{"-o", binary, "./cmd/powerbox"})...).CombinedOutput() //nolint:gosec // our own module
-	if err != nil {
-		return fmt.Errorf("building powerbox: %w\n%s", err, out)
+		return built.Build(b.ctx, root, b.binary)
 	}
 	return nil
 }
@@ -192,7 +173,7 @@ func (b *bench) faults() {
 		}
 		if binary == "" {
 			binary = filepath.Join(b.dir, "powerbox-faults")
-			if err := b.make(b.root, binary, "-tags", "faults"); err != nil {
+			if err := built.Build(b.ctx, b.root, binary, "-tags", "faults"); err != nil {
 				b.failed = append(b.failed, err.Error())
 				return
 			}
@@ -243,7 +224,7 @@ func (b *bench) upgrade(name string) {
 		return
 	}
 	defer b.git("worktree", "remove", "--force", tree)
-	if err := b.make(tree, b.older); err != nil {
+	if err := built.Build(b.ctx, tree, b.older); err != nil {
 		b.failed = append(b.failed, fmt.Sprintf("%s: %v", name, err))
 		return
 	}

@@ -10,13 +10,13 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
 // simulation is how large it is.
@@ -30,19 +30,21 @@ type simulation struct {
 	out      io.Writer
 }
 
-func main() {
-	s := simulation{out: os.Stdout}
-	flag.IntVar(&s.gateways, "gateways", 1000, "gateways in this process")
-	flag.IntVar(&s.relays, "relays", 10, "relays between the server and them")
-	flag.IntVar(&s.events, "events", 50, "revocations, one after the other")
-	flag.IntVar(&s.entries, "entries", 10000, "revocations that are in force when a gateway begins")
-	flag.IntVar(&s.records, "records", 100, "records of each gateway")
-	flag.StringVar(&s.dir, "dir", "", "folder for the spools; default a temporary one")
-	flag.Parse()
-	if err := s.run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
+func main() { command.Main("scale", start) }
+
+func start(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	s := simulation{out: stdout}
+	flags := command.Flags("scale", stderr)
+	flags.IntVar(&s.gateways, "gateways", 1000, "gateways in this process")
+	flags.IntVar(&s.relays, "relays", 10, "relays between the server and them")
+	flags.IntVar(&s.events, "events", 50, "revocations, one after the other")
+	flags.IntVar(&s.entries, "entries", 10000, "revocations that are in force when a gateway begins")
+	flags.IntVar(&s.records, "records", 100, "records of each gateway")
+	flags.StringVar(&s.dir, "dir", "", "folder for the spools; default a temporary one")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("%w: %w", command.ErrUsage, err)
 	}
+	return s.run(ctx)
 }
 
 // measured is what the simulation found, for the model.

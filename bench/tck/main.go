@@ -3,32 +3,20 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err == nil {
-		return
-	}
-	fmt.Fprintln(os.Stderr, "tck:", err)
-	if errors.Is(err, errUsage) {
-		os.Exit(2)
-	}
-	os.Exit(1)
-}
+func main() { command.Main("tck", run) }
 
-var errUsage = errors.New("usage: go run ./tck [flags] KIT")
+var errUsage = fmt.Errorf("%w: go run ./tck [flags] KIT", command.ErrUsage)
 
 // trial holds the programs and addresses of one run.
 type trial struct {
@@ -37,13 +25,12 @@ type trial struct {
 }
 
 // run tries the agent directly and in every mode, and prints what differs.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	flags := flag.NewFlagSet("tck", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	flags := command.Flags("tck", stderr)
 	t := trial{talk: stderr}
 	flags.StringVar(&t.python, "python", "python3", "Python that has what the kit needs")
 	flags.StringVar(&t.attacher, "attach", "", "the binary that has powerbox attach; that of -powerbox where empty")
-	flags.StringVar(&t.powerbox, "powerbox", "", "the powerbox binary; built from this checkout where empty")
+	powerbox := command.Powerbox(flags)
 	flags.StringVar(&t.agent, "agent", "go", "the agent: go, on a2a-go, or js, on @a2a-js/sdk, whose packages are in differential/agents")
 	modes := flags.String("modes", "observe,require", "modes to try, of observe and require")
 	if err := flags.Parse(args); err != nil {
@@ -58,36 +45,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if t.agent != "go" && t.agent != "js" {
 		return fmt.Errorf("%w: there is no agent %q; there are go and js", errUsage, t.agent)
 	}
-	dir, err := os.MkdirTemp("", "powerbox-tck")
+	dir, remove, err := command.Folder("", "tck")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer remove(&err)
 	t.dir = dir
-	if err := t.build(ctx); err != nil {
+	if t.powerbox, err = built.Binary(ctx, *powerbox, dir); err != nil {
 		return err
 	}
 	if t.attacher == "" {
 		t.attacher = t.powerbox
 	}
 	return t.all(ctx, strings.Split(*modes, ","), stdout)
-}
-
-// build makes the binary where none was named.
-func (t *trial) build(ctx context.Context) error {
-	if t.powerbox != "" {
-		return nil
-	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/powerbox-project/powerbox").Output()
-	if err != nil {
-		return fmt.Errorf("finding the module: %w", err)
-	}
-	t.powerbox = filepath.Join(t.dir, "powerbox")
-	out, err := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", t.powerbox, "./cmd/powerbox").CombinedOutput() //nolint:gosec // our own module
-	if err != nil {
-		return fmt.Errorf("building powerbox: %w\n%s", err, out)
-	}
-	return nil
 }
 
 // all tries everything. Every trial has its own agent, since the kit counts

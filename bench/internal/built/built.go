@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,15 +28,30 @@ func Tree(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(root)), nil
 }
 
-// Binary returns the absolute path of a given binary, or of one that it builds in a folder.
-func Binary(ctx context.Context, tree, given, dir string) (string, error) {
-	if given == "" {
-		given = filepath.Join(dir, "powerbox")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-C", tree, "-o", given, "./cmd/powerbox").CombinedOutput(); err != nil { //nolint:gosec // our own module
-			return "", fmt.Errorf("building powerbox: %w\n%s", err, out)
-		}
+// Build builds the program of a tree. The flags are those of go build.
+func Build(ctx context.Context, tree, binary string, flags ...string) error {
+	args := slices.Concat([]string{"build", "-C", tree}, flags, []string{"-o", binary, "./cmd/powerbox"})
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil { //nolint:gosec // our own module
+		return fmt.Errorf("building powerbox: %w\n%s", err, out)
 	}
-	return filepath.Abs(given)
+	return nil
+}
+
+// Binary returns the absolute path of a given binary, or of one that it builds in a folder
+// from this checkout.
+func Binary(ctx context.Context, given, dir string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	tree, err := Tree(ctx)
+	if err != nil {
+		return "", err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", err
+	}
+	given = filepath.Join(dir, "powerbox")
+	return given, Build(ctx, tree, given)
 }
 
 // Program is one run of the binary in a folder with its configuration.
