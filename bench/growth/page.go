@@ -27,6 +27,10 @@ One thing grows at a time. Of the others the store has %d agents, %d capabilitie
 The exponent is the slope of log(cost) over log(size) through the three sizes, by least squares: 0 is constant, 1 is linear. The goal is at most %.1f for what a restart or a page needs.
 CPU is user and system time. That of a request is the program's, as the median of %d requests, one after the other. A governed call writes two signed records. Export counts the command and the server.
 The first costs of a series are fixed costs of the program in part, so a linear part that is still small shows in the largest size first.
+
+Activity and other searches look at 20,000 records at most, so their cost rises until the log has as many.
+After a restart, the first Graph starts a reading of the whole log behind the page. It is not kept over a restart.
+The server has every revocation in memory whose target has not expired, and reads them at its start. It also makes or reads a key for each agent then.
 `
 
 // thousands writes a number with commas.

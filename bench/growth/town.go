@@ -139,6 +139,9 @@ func (t *town) call(body string) request {
 	}
 }
 
+// graph is the page that reads the log behind it after a restart.
+const graph = "Graph"
+
 // requests are those that are measured.
 func (t *town) requests() []request {
 	v1 := func(name, path string) request {
@@ -166,7 +169,7 @@ func (t *town) requests() []request {
 		page("Evidence", "/admin/evidence"),
 		page("Agents", "/admin/agents"),
 		page("Capabilities", "/admin/capabilities"),
-		page("Graph", "/admin/graph"),
+		page(graph, "/admin/graph"),
 		call,
 	}
 }
@@ -207,4 +210,3 @@ func (t *town) close() error {
 	}
 	return err
 }
-
