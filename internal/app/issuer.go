@@ -22,18 +22,22 @@ import (
 // agents makes the issuer's view of the configured agents, with the keys that it issues under.
 // known are the keys that are in use.
 func (i *Instance) agents(now func() time.Time, known map[string]*keyring.Issuing) ([]*issuer.Agent, map[string]*keyring.Issuing, error) {
-	issuing := map[string]*keyring.Issuing{}
+	var added []string
+	for _, c := range i.Config.Agents {
+		if known[c.ID] == nil {
+			added = append(added, c.ID)
+		}
+	}
+	issuing, err := i.Ring.IssuingOf(added, now)
+	if err != nil {
+		return nil, nil, err
+	}
 	var out []*issuer.Agent
 	for _, c := range i.Config.Agents {
-		keys, err := known[c.ID], error(nil)
-		if keys == nil {
-			keys, err = i.Ring.Issuing(c.ID, now)
+		if issuing[c.ID] == nil {
+			issuing[c.ID] = known[c.ID]
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		issuing[c.ID] = keys
-		agent, err := i.agent(c, keys)
+		agent, err := i.agent(c, issuing[c.ID])
 		if err != nil {
 			return nil, nil, err
 		}

@@ -57,8 +57,40 @@ const nextMark = ".next-"
 // Issuing returns the issuing keys of an agent. The first one is made when there
 // is none.
 func (r *Ring) Issuing(agent string, now func() time.Time) (*Issuing, error) {
-	if err := r.finishTurn(agent, now()); err != nil {
-		return nil, err
+	all, err := r.IssuingOf([]string{agent}, now)
+	return all[agent], err
+}
+
+// IssuingOf returns the issuing keys of some agents, by agent. It reads the directory
+// once, which has a file for every agent.
+func (r *Ring) IssuingOf(agents []string, now func() time.Time) (map[string]*Issuing, error) {
+	out := make(map[string]*Issuing, len(agents))
+	if len(agents) == 0 {
+		return out, nil
+	}
+	beside, err := r.beside()
+	for _, agent := range agents {
+		if err == nil {
+			out[agent], err = r.issuing(agent, beside[agent], now)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// issuing returns the issuing keys of an agent that has these files beside its key.
+func (r *Ring) issuing(agent string, beside []string, now func() time.Time) (*Issuing, error) {
+	if left := waitingOf(agent, beside); len(left) > 0 {
+		if err := r.finishTurn(agent, left, now()); err != nil {
+			return nil, err
+		}
+		all, err := r.beside() // the key before is among them now
+		if err != nil {
+			return nil, err
+		}
+		beside = all[agent]
 	}
 	k, err := r.Agent(agent)
 	if err != nil {
@@ -68,12 +100,25 @@ func (r *Ring) Issuing(agent string, now func() time.Time) (*Issuing, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, err := r.old(agent, now())
+	old, err := r.old(agent, beside, now())
 	if err != nil {
 		return nil, err
 	}
 	i := &Issuing{ring: r, agent: agent, now: now}
 	return i, i.put(keys{current: current, old: old})
+}
+
+// beside are the files of issuing keys that are not in use, old and waiting ones, by agent.
+func (r *Ring) beside() (map[string][]string, error) {
+	names, err := r.List()
+	out := map[string][]string{}
+	for _, name := range names {
+		rest, isAgent := strings.CutPrefix(strings.TrimSuffix(name, ".jwk"), "agent-")
+		if agent, _, more := strings.Cut(rest, "."); isAgent && more {
+			out[agent] = append(out[agent], name)
+		}
+	}
+	return out, err
 }
 
 func agentFile(agent string) string { return "agent-" + agent + ".jwk" }
@@ -87,14 +132,10 @@ func (r *Ring) described(file string, k token.Signer) (AgentKey, error) {
 }
 
 // old returns the keys of an agent that were in use before and are accepted
-// still, the last one first.
-func (r *Ring) old(agent string, now time.Time) ([]AgentKey, error) {
-	names, err := r.List()
-	if err != nil {
-		return nil, err
-	}
+// still, the last one first, of the files beside its key.
+func (r *Ring) old(agent string, beside []string, now time.Time) ([]AgentKey, error) {
 	var out []AgentKey
-	for _, file := range names {
+	for _, file := range beside {
 		of, until, isOld := SplitOld(file)
 		if !isOld || of != agent || !until.After(now) {
 			continue
@@ -275,16 +316,16 @@ func (r *Ring) await(agent string, until time.Time) (string, token.Signer, error
 // waiting are the files of keys of an agent that wait to be put in place.
 func (r *Ring) waiting(agent string) ([]string, error) {
 	names, err := r.List()
-	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "agent-"+agent+nextMark) }), err
+	return waitingOf(agent, names), err
+}
+
+func waitingOf(agent string, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, "agent-"+agent+nextMark) })
 }
 
 // finishTurn puts a key in place that is on record as the agent's, and removes one
 // that is not: a process ended in the middle of a rotation.
-func (r *Ring) finishTurn(agent string, now time.Time) error {
-	left, err := r.waiting(agent)
-	if err != nil {
-		return err
-	}
+func (r *Ring) finishTurn(agent string, left []string, now time.Time) error {
 	for _, name := range left {
 		path := filepath.Join(r.dir, name)
 		k, err := r.agentKey(strings.TrimSuffix(name, ".jwk"), agent)

@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -162,6 +163,45 @@ func TestOldKeysAreNamedByTheirEnd(t *testing.T) {
 		agent, until, ok := SplitOld(file)
 		if ok != want || ok && (agent != "documents" || until.Unix() != 1795348800) {
 			t.Errorf("%s: %s %s %t", file, agent, until, ok)
+		}
+	}
+}
+
+// TestIssuingOfReadsWhatIsOfEachAgent: keys of many agents come from one reading of the
+// directory, each with its own old keys, also where the name of one begins that of another.
+func TestIssuingOfReadsWhatIsOfEachAgent(t *testing.T) {
+	c := clock(t)
+	first := c.Current().Key.Public()
+	second := c.turn(0, time.Hour).Key.Public()
+	now := func() time.Time { return c.now }
+	all, err := c.ring.IssuingOf([]string{"doc", "documents", "documents-2"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for agent, want := range map[string]int{"doc": 1, "documents": 2, "documents-2": 1} {
+		if got := len(all[agent].Accepted().Parties()); got != want {
+			t.Errorf("%s accepts %d keys, want %d", agent, got, want)
+		}
+	}
+	old := all["documents"].load().old
+	if signs(all["documents"]) != second || len(old) != 1 || old[0].Key.Public() != first {
+		t.Errorf("documents does not have its keys: %+v", old)
+	}
+}
+
+// BenchmarkIssuingOf1000Agents is the start of a server with many agents.
+func BenchmarkIssuingOf1000Agents(b *testing.B) {
+	ring, err := Open(b.TempDir(), rand.Reader, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var agents []string
+	for n := range 1000 {
+		agents = append(agents, fmt.Sprintf("agent-%04d", n))
+	}
+	for b.Loop() {
+		if _, err := ring.IssuingOf(agents, time.Now); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
