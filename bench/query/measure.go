@@ -179,7 +179,7 @@ const explained = `The built program with ` + "`serve --dev`" + ` and its SQLite
 %s
 
 The table has %d rows of %d users, with an index by user and one by customer. One caller requests a capability, one request after the other, and no page is kept.
-A time is that of the whole call: session, lookup, policy, the signed token, and the record on the disk. The lookup has a floor of %s ([resources](../how-to/resources.md)).
+A time is that of the whole call: session, lookup, policy, the signed token, and the record on the disk. The whole request has a floor of %s and a random part of up to half of it ([resources](../how-to/resources.md)).
 
 | %d requests each | p50 ms | p99 ms | largest ms | p99 at most %d ms |
 | --- | --- | --- | --- | --- |

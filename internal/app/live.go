@@ -62,7 +62,8 @@ func declaredCollection(agent string, c config.LiveCollection) catalogue.Collect
 func (i *Instance) liveCollection(agent string, c config.LiveCollection) (issuer.Live, error) {
 	source, err := i.liveSource(agent, c)
 	return issuer.Live{
-		Collection: declaredCollection(agent, c), Source: source, Actions: c.Actions, Action: c.Action, Limit: c.Limit, Scan: scannedPages, Settle: sources.Floor(c.Floor, i.Now),
+		Collection: declaredCollection(agent, c), Source: source, Actions: c.Actions, Action: c.Action, Limit: c.Limit, Scan: scannedPages,
+		Hold: sources.Hold(c.Floor, sources.Clock{Now: i.Now, Fine: sources.Fine, Random: sources.Secure}),
 	}, err
 }
 

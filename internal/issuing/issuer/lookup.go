@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 )
@@ -32,9 +34,9 @@ type Live struct {
 	Action  string            // what it calls the others
 	Limit   int               // most resources of one capability
 	Scan    int               // most pages of the source for one answer
-	// Settle runs a lookup and returns at one of few possible times, so that the time says
-	// nothing about hidden resources (SEP-5).
-	Settle func(ctx context.Context, lookup func())
+	// Hold does the work of a whole request and returns at a time that does not depend on
+	// the work (SEP-5). It returns false, without the work, while too many requests wait.
+	Hold func(work func()) bool
 }
 
 // live returns the live collection that a query selects from, nil for none.
@@ -103,6 +105,34 @@ type place struct {
 	Skip int    `json:"s,omitempty"` // items of that page that the caller is past
 }
 
+// longest is how long a request with a lookup takes at most.
+const longest = time.Minute
+
+// held answers a request that looks resources up. Policy, token, record and refusal are
+// within the time that [Live.Hold] hides. A caller that leaves ends nothing: the answer
+// would tell how far the work was.
+func (i *Issuer) held(ctx context.Context, live *Live, record evidence.Record, agentID string, caller identity.Caller, req Request) (issued []Capability, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	defer cancel()
+	if !live.Hold(func() { issued, err = i.answered(ctx, record, agentID, caller, req) }) {
+		return nil, i.denied(ctx, record, unavailable())
+	}
+	return issued, err
+}
+
+func unavailable() *Refusal {
+	return refuse(CodeResourcesUnavailable, "the resources cannot be looked up now; send the same request again later")
+}
+
+// looksUp returns the live collection that a request selects from, nil for none.
+func (i *Issuer) looksUp(agentID string, req Request) *Live {
+	agent, ok := i.all()[agentID]
+	if !ok || req.Query == nil {
+		return nil
+	}
+	return agent.live(req.Query.Collection())
+}
+
 // selectLive looks up the resources of a live collection.
 func (i *Issuer) selectLive(ctx context.Context, agent *Agent, grant Grant, caller identity.Caller, live *Live, wanted []string, req Request, p *permitted) *Refusal {
 	if err := req.Query.Fits(live.Collection); err != nil {
@@ -117,10 +147,8 @@ func (i *Issuer) selectLive(ctx context.Context, agent *Agent, grant Grant, call
 	if l.limit = req.Query.Limit(); l.limit == 0 || l.limit > live.Limit {
 		l.limit = live.Limit
 	}
-	var err error
-	live.Settle(ctx, func() { err = l.all(ctx, wanted, places) })
-	if err != nil {
-		return refuse(CodeResourcesUnavailable, "the resources cannot be looked up now; send the same request again later")
+	if err := l.all(ctx, wanted, places); err != nil {
+		return unavailable()
 	}
 	slices.SortFunc(p.selected, func(a, b catalogue.Item) int { return strings.Compare(a.ID, b.ID) })
 	if len(l.next) > 0 {

@@ -18,10 +18,14 @@ type shelf struct {
 	of    map[string][]catalogue.Item
 	fails error
 	asked []catalogue.Question
+	held  bool // whether an answer is held; asked outside of this time, it fails
 }
 
 func (s *shelf) Page(_ context.Context, q catalogue.Question) (catalogue.Page, error) {
 	s.asked = append(s.asked, q)
+	if !s.held {
+		return catalogue.Page{}, errors.New("asked outside of the time of a request")
+	}
 	if s.fails != nil {
 		return catalogue.Page{}, s.fails
 	}
@@ -38,7 +42,7 @@ func (s *shelf) Page(_ context.Context, q catalogue.Question) (catalogue.Page, e
 }
 
 // live has twenty files, n01 to n20, of which policy lets alice retrieve the even ones.
-// settled counts the lookups that were answered at their time.
+// settled counts the requests that were answered at their time.
 func live(t *testing.T, w *town) (s *shelf, settled *int) {
 	t.Helper()
 	s, settled = &shelf{of: map[string][]catalogue.Item{}}, new(int)
@@ -52,17 +56,15 @@ func live(t *testing.T, w *town) (s *shelf, settled *int) {
 			policy.allow["user:alice retrieve "+id] = issuer.Ruling{Allow: true}
 		}
 	}
-	inside := 0
 	w.agent.Live = []issuer.Live{{
 		Collection: catalogue.Collection{Agent: "documents", Name: "files", Attributes: map[string]catalogue.Attribute{"kind": {Type: catalogue.TypeText, Required: true}}},
 		Source:     s, Action: "viewer", Limit: 4, Scan: 20,
-		Settle: func(_ context.Context, lookup func()) {
-			before := len(s.asked)
-			lookup()
-			inside += len(s.asked) - before
-			if *settled++; inside != len(s.asked) {
-				t.Error("the source was asked outside of the time of a lookup")
-			}
+		Hold: func(work func()) bool {
+			s.held = true
+			work()
+			s.held = false
+			*settled++
+			return true
 		},
 	}}
 	w.config.Policy = policy
@@ -291,5 +293,42 @@ func TestAResourceWithoutANameShowsNoID(t *testing.T) {
 	h := got[0].Handles[0]
 	if end, ok := strings.CutPrefix(h.Name, "files "); !ok || len(end) != 8 || !strings.HasSuffix(h.Handle, end) {
 		t.Errorf("the name is %q", h.Name)
+	}
+}
+
+// The record of a request is written within the time that is hidden, whether the request
+// is granted or refused, and a caller that leaves does not end the work sooner.
+func TestATK112_TheWholeAnswerIsHeld(t *testing.T) {
+	for kind, granted := range map[string]bool{"odd": true, "even": false, "nowhere": false} {
+		w := newTown(t)
+		live(t, w)
+		recorded := ""
+		ctx, leave := context.WithCancel(t.Context())
+		hold := w.agent.Live[0].Hold
+		w.agent.Live[0].Hold = func(work func()) bool {
+			leave()
+			return hold(func() {
+				work()
+				recorded = w.last().ID
+			})
+		}
+		w.restart()
+		_, err := w.issuer.Request(ctx, "documents", caller(t, "user:alice"), retrieving(files(t, `,"filter":{"kind":"`+kind+`"}`)))
+		if (err == nil) != granted || recorded == "" || recorded != w.last().ID {
+			t.Errorf("%s: got %v, and the record %q while the answer was held; want %q", kind, err, recorded, w.last().ID)
+		}
+	}
+}
+
+// A request above the number that can wait is refused without a lookup.
+func TestATK112_ARequestWithoutAPlaceLooksNothingUp(t *testing.T) {
+	w := newTown(t)
+	s, _ := live(t, w)
+	w.agent.Live[0].Hold = func(func()) bool { return false }
+	w.restart()
+	_, err := w.issuer.Request(t.Context(), "documents", caller(t, "user:alice"), retrieving(files(t, "")))
+	var r *issuer.Refusal
+	if !errors.As(err, &r) || r.Code != issuer.CodeResourcesUnavailable || len(s.asked) > 0 {
+		t.Errorf("got %v after %d calls of the source", err, len(s.asked))
 	}
 }

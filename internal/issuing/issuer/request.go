@@ -49,6 +49,14 @@ func (i *Issuer) Request(ctx context.Context, agentID string, caller identity.Ca
 	if err != nil {
 		return nil, err
 	}
+	if live := i.looksUp(agentID, req); live != nil {
+		return i.held(ctx, live, record, agentID, caller, req)
+	}
+	return i.answered(ctx, record, agentID, caller, req)
+}
+
+// answered issues the request, or records its refusal.
+func (i *Issuer) answered(ctx context.Context, record evidence.Record, agentID string, caller identity.Caller, req Request) ([]Capability, error) {
 	issued, refusal, err := i.requested(ctx, record, agentID, caller, req)
 	if refusal != nil {
 		return nil, i.denied(ctx, record, refusal)

@@ -144,22 +144,3 @@ func (g *Guarded) failed(q catalogue.Question, err error) error {
 	g.set.Log.Error("the source of a live collection failed; requests for its resources are refused", "agent", q.Collection.Agent, "collection", q.Collection.Name, "error", err)
 	return issuer.ErrSource
 }
-
-// Floor returns a function that runs a lookup and returns at a whole multiple of d after
-// its begin. A lookup that is done sooner takes as long as one that finds nothing.
-func Floor(d time.Duration, now func() time.Time) func(ctx context.Context, lookup func()) {
-	return func(ctx context.Context, lookup func()) {
-		began := now()
-		lookup()
-		if d <= 0 {
-			return
-		}
-		took := max(0, now().Sub(began))
-		timer := time.NewTimer(max(d, (took+d-1)/d*d) - took)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-}

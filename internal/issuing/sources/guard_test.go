@@ -184,19 +184,3 @@ func TestACallerThatLeavesEndsNoCallOfOthers(t *testing.T) {
 		both.Wait()
 	})
 }
-
-// SEP-5: a lookup is answered at a whole multiple of the floor, however long it takes.
-func TestATK112_TheTimeOfALookupIsAMultipleOfTheFloor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		settle := sources.Floor(25*time.Millisecond, now)
-		for takes, want := range map[time.Duration]time.Duration{
-			0: 25, time.Microsecond: 25, 3 * time.Millisecond: 25, 24 * time.Millisecond: 25, 25 * time.Millisecond: 25, 26 * time.Millisecond: 50, 99 * time.Millisecond: 100,
-		} {
-			began := now()
-			settle(t.Context(), func() { wait(takes) })
-			if took := now().Sub(began); took != want*time.Millisecond {
-				t.Errorf("a lookup of %s is answered after %s; want %dms", takes, took, want)
-			}
-		}
-	})
-}

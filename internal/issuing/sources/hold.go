@@ -1,0 +1,74 @@
+package sources
+
+import (
+	cryptorand "crypto/rand"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Clock has the time and the randomness of [Hold].
+type Clock struct {
+	Now    func() time.Time
+	Fine   func(time.Duration) // sleeps a short time, without the rounding of timers
+	Random func() float64      // uniform in [0, 1)
+}
+
+// Answers that are held at once, for one collection. A request that exceeds it is not looked up.
+const maxHeld = 512
+
+// early is how long before the end [Clock.Fine] takes over. The runtime rounds a timer to
+// whole milliseconds after the start of the wait. So the end of a timer has the fraction of
+// the millisecond at which the work was done, and reveals it.
+const early = 2 * time.Millisecond
+
+// Hold returns a function that does the work of a request and returns at d plus a random
+// part after its begin, or whole multiples of d later. Nothing ends the wait sooner: a
+// caller can close its half of the connection and still read the answer. The function
+// returns false, and does no work, while too many others wait.
+//
+// The random part is up to half of d. Its density is sin². Of all laws in an interval, this
+// one tells the least about a small shift. A uniform one would show it at its sharp ends.
+func Hold(d time.Duration, c Clock) func(work func()) bool {
+	places := make(chan struct{}, maxHeld)
+	return func(work func()) bool {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+		default:
+			return false
+		}
+		began := c.Now()
+		at := d + time.Duration(smooth(c.Random)*float64(d/2))
+		work()
+		if took := c.Now().Sub(began); took > at {
+			at += (took - at + d - 1) / d * d
+		}
+		time.Sleep(at - c.Now().Sub(began) - early)
+		c.Fine(at - c.Now().Sub(began))
+		return true
+	}
+}
+
+// smooth draws from [0, 1) with the density 2 sin²(pi x).
+func smooth(random func() float64) float64 {
+	for {
+		x, y := random(), random()
+		if s := math.Sin(math.Pi * x); y < s*s {
+			return x
+		}
+	}
+}
+
+// Secure is a uniform number in [0, 1) that callers cannot predict.
+func Secure() float64 { return rand.New(secure{}).Float64() } //nolint:gosec // its source is crypto/rand
+
+type secure struct{}
+
+// Uint64 implements [rand.Source].
+func (secure) Uint64() uint64 {
+	var b [8]byte
+	_, _ = cryptorand.Read(b[:]) // it never fails
+	return binary.NativeEndian.Uint64(b[:])
+}
