@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
@@ -212,12 +213,29 @@ func (g *goTalk) run(ctx context.Context, c []string) {
 		}
 	case "get":
 		g.print(g.client.GetTask(ctx, &a2a.GetTaskRequest{ID: a2a.TaskID(c[1])}))
+	case "wait":
+		g.wait(ctx, a2a.TaskID(c[1]))
 	case "cancel":
 		g.print(g.client.CancelTask(ctx, &a2a.CancelTaskRequest{ID: a2a.TaskID(c[1])}))
 	case "list":
 		g.print(g.client.ListTasks(ctx, &a2a.ListTasksRequest{}))
 	default:
 		g.t.Errorf("no command %q", c)
+	}
+}
+
+// wait asks for a task until it is over, and prints it then.
+func (g *goTalk) wait(ctx context.Context, id a2a.TaskID) {
+	g.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		task, err := g.client.GetTask(ctx, &a2a.GetTaskRequest{ID: id})
+		if err != nil || task.Status.State.Terminal() {
+			g.print(task, err)
+			return
+		}
+		<-tick.C
 	}
 }
 

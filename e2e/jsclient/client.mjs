@@ -6,7 +6,8 @@
 //   node client.mjs CARD-URL < commands     one JSON array per line
 //
 // Commands: card | send TEXT | stream TEXT | skill NAME JSON | get TASK |
-// cancel TASK | list | subscribe TASK. The argument "$task" is the task that was
+// wait TASK | cancel TASK | list | subscribe TASK. wait asks for the task until it is
+// over, and prints it then. The argument "$task" is the task that was
 // answered last. A2A_TOKEN in the environment is sent as a bearer token,
 // A2A_METADATA is JSON that goes into the metadata of requests, A2A_HEADERS JSON
 // of service parameters. A2A_LEGACY turns on what the SDK has for agents that
@@ -75,6 +76,13 @@ const commands = {
   },
   skill: async (skill, json) => answer(await client.sendMessage(message({ data: { skill, arguments: JSON.parse(json) } }))),
   get: async (id) => print(Task.toJSON(await client.getTask({ tenant: '', id }))),
+  wait: async (id) => {
+    for (;;) {
+      const task = Task.toJSON(await client.getTask({ tenant: '', id }));
+      if (!/AUTH_REQUIRED|WORKING/.test(task.status.state)) return print(task);
+      await new Promise((done) => setTimeout(done, 50));
+    }
+  },
   cancel: async (id) => print(Task.toJSON(await client.cancelTask({ tenant: '', id }))),
   list: async () => print(ListTasksResponse.toJSON(await client.listTasks({ tenant: '', contextId: '', status: 0, pageToken: '' }))),
   subscribe: async (id) => {
