@@ -36,7 +36,7 @@ func TestGATE3_StockClientsContinueAfterApproval(t *testing.T) {
 						if means == "subscribe" { // a task that is over cannot be followed
 							followed++
 							w.soon("GATE-3 the subscription", func() bool {
-								return strings.Count(string(w.operator(http.MethodGet, "/v1/records?agent=documents&limit=200", nil)), `"a2a.task.subscribe"`) >= followed
+								return strings.Count(string(w.operator(http.MethodGet, "/v1/records?agent=documents&limit=200", nil)), `"a2a.SubscribeToTask"`) >= followed
 							})
 						}
 						w.answers("alice", ids[0], map[string]any{"deny": deny, "reason": "it is needed"})

@@ -37,7 +37,7 @@ func (f *filling) id(kind string, at time.Time) string {
 	return kind + strings.ToLower(ulid.MustNew(ulid.Timestamp(at), f.entropy).String())
 }
 
-// fill puts into the store what is missing, through the packages of the store.
+// fill brings the store to the amounts that are wanted, through the packages of the store.
 func (t *town) fill(ctx context.Context, want amounts) (err error) {
 	if t.agents == nil {
 		if err := t.begin(ctx); err != nil {

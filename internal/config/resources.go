@@ -30,7 +30,7 @@ type LiveCollection struct {
 	Limit      int               `key:"limit" default:"25" min:"1" max:"200" doc:"Most resources of one capability. A request continues with nextResources."`
 	Timeout    time.Duration     `key:"timeout" default:"2s" doc:"Longest time of one call of the source; up to 30s."`
 	Cache      time.Duration     `key:"cache" default:"2s" doc:"How long a page is kept for the same user and query; from 1ms to 1m."`
-	Floor      time.Duration     `key:"floor" default:"25ms" doc:"A request with a lookup is answered this time after its begin, plus a random part of up to half of it, so that the time does not reveal hidden resources. A slower one is answered a whole multiple later. From 1ms to 5s; more than a request normally takes."`
+	Floor      time.Duration     `key:"floor" default:"25ms" doc:"A request with a lookup is answered this time after its begin, plus a random part of up to half of it. So the time does not reveal hidden resources. A slower one is answered a whole multiple later. From 1ms to 5s; more than a request normally takes."`
 	Calls      int               `key:"calls" default:"8" min:"1" max:"100" doc:"Most calls of the source at once."`
 	Source     LiveSource        `key:"source" doc:"The system with the resources: exactly one."`
 }
