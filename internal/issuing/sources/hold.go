@@ -45,7 +45,7 @@ func Hold(d time.Duration, c Clock) func(work func()) bool {
 		if took := c.Now().Sub(began); took > at {
 			at += (took - at + d - 1) / d * d
 		}
-		time.Sleep(at - c.Now().Sub(began) - early)
+		<-time.NewTimer(at - c.Now().Sub(began) - early).C
 		c.Fine(at - c.Now().Sub(began))
 		return true
 	}
