@@ -125,7 +125,7 @@ func (t *town) records(ctx context.Context, f filling, want amounts) error {
 	var call evidence.Record
 	return f.inBatches(ctx, t.have.records, want.records, func(tx issuer.Tx, i int) (err error) {
 		at := time.Now().UTC()
-		r := call
+		var r evidence.Record
 		if call.OutcomeStatus == evidence.Pending {
 			if r, err = evidence.Outcome(call, f.id("rec_", at), at, evidence.Achieved, []byte(`{"state":"completed"}`)); err != nil {
 				return err
