@@ -5,25 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"time"
 )
 
 // runAgainst measures the rows (a) and (b) of the gateway with this tree's binary and with
-// another one, such as that of the commit before, in the same rounds.
+// another one, such as that of the commit before, in the same rounds. Each trial is next to
+// that of the other binary, and every second round the other binary is first: a place in a
+// round can cost some percent.
 func runAgainst(ctx context.Context, dir, other string, rounds int, cell time.Duration, stdout, stderr io.Writer) (err error) {
 	const theirs = ", the other binary"
-	var trials []trial
-	for _, side := range []struct{ binary, suffix string }{{"", ""}, {other, theirs}} {
-		more, stop, err := againstTrials(ctx, dir, side.binary, side.suffix)
+	var sides [2][]trial
+	for i, side := range []struct{ binary, suffix string }{{"", ""}, {other, theirs}} {
+		trials, stop, err := againstTrials(ctx, dir, side.binary, side.suffix)
 		defer func() { err = errors.Join(err, stop()) }()
 		if err != nil {
 			return err
 		}
-		trials = append(trials, more...)
+		sides[i] = trials
 	}
-	all, err := play(trials, rounds, cell, func(line string) { fmt.Fprintln(stderr, line) })
-	if err != nil {
-		return err
+	var all []round
+	for n := range rounds {
+		var trials []trial
+		for i := range sides[0] {
+			first := n % 2
+			trials = append(trials, sides[first][i], sides[1-first][i])
+		}
+		one, err := play(trials, 1, cell, func(line string) { fmt.Fprintf(stderr, "%d of %d, %s\n", n+1, rounds, line) })
+		if err != nil {
+			return err
+		}
+		all = append(all, one...)
 	}
 	const a, b = byReference, withProof
 	for _, g := range []goal{
@@ -31,11 +44,34 @@ func runAgainst(ctx context.Context, dir, other string, rounds int, cell time.Du
 		within("gateway (b): a proof on every call, CPU a call", b, b+theirs, 1),
 		within("gateway (a): p99 at half load", p99(a), p99(a+theirs), 1),
 	} {
-		if _, err := fmt.Fprintln(stdout, g.judge(all)); err != nil {
+		low, high := medianInterval(all, g.value)
+		if _, err := fmt.Fprintf(stdout, "%s median of the other binary's %.3fx to %.3fx with 95 %% confidence\n", g.judge(all), low, high); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// medianInterval is where the median of a value lies with a confidence of 95 %, by the
+// binomial distribution of how many values are below it. With fewer than six rounds it is
+// all of their range.
+func medianInterval(rounds []round, value func(round) float64) (low, high float64) {
+	values := make([]float64, len(rounds))
+	for i, r := range rounds {
+		values[i] = value(r)
+	}
+	slices.Sort(values)
+	n := len(values)
+	cut, below, term := 0, 0.0, math.Pow(0.5, float64(n))
+	for k := range n / 2 {
+		if below += term; below > 0.025 {
+			break
+		}
+		cut = k + 1
+		term *= float64(n-k) / float64(k+1)
+	}
+	at := max(cut-1, 0)
+	return values[at], values[n-1-at]
 }
 
 // againstTrials starts a binary twice, "" for that of this tree, and returns its trials.

@@ -150,6 +150,7 @@ type handed struct {
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool
 	changes chan *change
+	overdue overdue
 	done    chan struct{} // closed when the writer has ended
 }
 

@@ -51,33 +51,21 @@ var errLate = fmt.Errorf("sqlite: the store is busy: %w: %w", evidence.ErrNotWri
 // says, about, when the file is locked.
 func (s *Store) update(ctx context.Context, run func(*transaction) error) error {
 	// A context with a deadline of its own would cost about 1 % of a call.
-	until := time.Now().Add(s.config.Patience) //nolint:forbidigo // it is compared with the deadlines of contexts
+	now := time.Now() //nolint:forbidigo // it is compared with the deadlines of contexts
+	until := now.Add(s.config.Patience)
 	if own, ok := ctx.Deadline(); ok && own.Before(until) {
 		until = own
 	}
-	result := make(chan error, 1)
+	result := make(chan error, 2) // room for the true result behind errOverdue
 	if err := s.hand(&change{ctx: ctx, until: until, run: run, answer: func(err error) { result <- err }, lazy: issuer.IsLazy(ctx)}); err != nil {
 		return err
 	}
 	if issuer.IsInTime(ctx) {
-		return s.inTime(result)
+		return s.overdue.await(result, now.Add(s.config.Patience+politeWait))
 	}
 	// From here on the change may commit, so its true result is awaited even
 	// when the caller has gone: a change that happened must not be answered with "no".
 	return <-result
-}
-
-// inTime waits for the result of a change, and not for a disk that hangs: after a little
-// more than the time in which the file is waited for.
-func (s *Store) inTime(result <-chan error) error {
-	timer := time.NewTimer(s.config.Patience + politeWait)
-	defer timer.Stop()
-	select {
-	case err := <-result:
-		return err
-	case <-timer.C:
-		return &evidence.LateError{Result: result}
-	}
 }
 
 // Probe writes a row that is never read, as a change that waits for its turn, and returns
