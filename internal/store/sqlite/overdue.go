@@ -16,7 +16,7 @@ var errOverdue = errors.New("sqlite: the result is overdue")
 // all waits: a timer for each would cost about 1 % of a call. The zero value is ready.
 type overdue struct {
 	mu    sync.Mutex
-	waits list.List // of *wait, the first to be overdue in front, but for changes of the clock
+	waits list.List // of *wait, the first to be overdue in front, except after changes of the clock
 	armed bool      // the timer will look
 }
 
