@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -71,6 +72,7 @@ func tryEXT24PeriodsHoldTogether(t *testing.T) {
 	archive := func(number, bundle string, more ...string) (string, int) {
 		return w.cli(append([]string{"evidence", "archive", at(bundle), "--period", number, "--trust", at("trust.json")}, more...)...)
 	}
+	w.tilesOfPeriods(a)
 	// Out of order, under another's bundle, and with a bundle that was changed.
 	if out, code := archive("2", "period-2", "--seen", at("end-1")); code == 0 || !strings.Contains(out, "not archived yet") {
 		t.Errorf("out of order: %d %s", code, out)
@@ -179,5 +181,41 @@ func TestEXT26_WhatIsNotArchived(t *testing.T) {
 	// A score is of everything: a bundle that begins later does not give one.
 	if out, code := w.cli("trust", "documents", "--from", filepath.Join(a.dir, "period-2"), "--trust", filepath.Join(a.dir, "trust.json"), "--seen", filepath.Join(a.dir, "end-1")); code == 0 || !strings.Contains(out, "entries that are not in it") || strings.Contains(out, "HIGH") {
 		t.Errorf("EXT-20 from a later period: exit %d %s", code, out)
+	}
+}
+
+// tilesOfPeriods writes the tiles of two periods into one folder, whose files are those that
+// the server serves.
+func (w *town) tilesOfPeriods(a *auditor) {
+	w.t.Helper()
+	at := func(name string) string { return filepath.Join(a.dir, name) }
+	tiles := func(bundle string, more ...string) (string, int) {
+		return w.cli(append([]string{"evidence", "tiles", at(bundle), "--out", at("log"), "--trust", at("trust.json")}, more...)...)
+	}
+	if out, code := tiles("period-2", "--seen", at("end-1")); code == 0 || !strings.Contains(out, "give the bundles between them first") {
+		w.t.Errorf("a period without those before: %d %s", code, out)
+	}
+	for _, args := range [][]string{{"period-1"}, {"period-2", "--seen", at("end-1")}, {"period-2", "--seen", at("end-1")}} {
+		if out, code := tiles(args[0], args[1:]...); code != 0 {
+			w.t.Fatalf("%s: %d %s", args[0], code, out)
+		}
+	}
+	files := 0
+	if err := fs.WalkDir(os.DirFS(at("log")), "tile", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(at("log"), path))
+		if files++; !bytes.Equal(data, w.get(w.url+"/"+path)) {
+			w.t.Errorf("%s is not what the server serves", path)
+		}
+		return err
+	}); err != nil || files < 4 {
+		w.t.Errorf("%d files, %v", files, err)
+	}
+	kept, err := os.ReadFile(at("log/checkpoint"))
+	end, errEnd := os.ReadFile(at("end-2"))
+	if err != nil || errEnd != nil || !bytes.Equal(kept, end) {
+		w.t.Errorf("the checkpoint is not that of the last period: %v %v", err, errEnd)
 	}
 }

@@ -29,7 +29,7 @@ func newEvidence(p *cli.Program) *cobra.Command {
 		Example: "  powerbox evidence list --since 24h",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p))
+	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p), newEvidenceTiles(p))
 	return cmd
 }
 
@@ -123,21 +123,30 @@ func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 		Example: "  powerbox evidence checkpoint bundle.jsonl > checkpoint.txt",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			data, err := p.ReadFile(args[0])
+			signed, err := checkpointOf(p, args[0])
 			if err != nil {
 				return err
 			}
-			lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-			var last struct {
-				Checkpoint string `json:"checkpoint"`
-			}
-			if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Checkpoint == "" {
-				return cli.Invalid(fmt.Errorf("%s does not end in a checkpoint; want a bundle from powerbox evidence export", args[0]))
-			}
-			fmt.Fprint(p.Stdout, last.Checkpoint)
+			fmt.Fprintf(p.Stdout, "%s", signed)
 			return nil
 		},
 	}
+}
+
+// checkpointOf is the signed checkpoint in the last line of a bundle.
+func checkpointOf(p *cli.Program, name string) ([]byte, error) {
+	data, err := p.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+	var last struct {
+		Checkpoint string `json:"checkpoint"`
+	}
+	if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil || last.Checkpoint == "" {
+		return nil, cli.Invalid(fmt.Errorf("%s does not end in a checkpoint; want a bundle from powerbox evidence export", name))
+	}
+	return []byte(last.Checkpoint), nil
 }
 
 // newEvidenceVerifier prints the verifier for those who do not run this binary.

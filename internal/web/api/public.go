@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/tile"
 )
 
 // PublicLog is the public part of the log: checkpoints, hashes and leaves, which hold no
@@ -95,7 +96,7 @@ func (p *Public) Checkpoint(w http.ResponseWriter, r *http.Request) {
 
 // Tile serves a tile, which never changes.
 func (p *Public) Tile(w http.ResponseWriter, r *http.Request) {
-	tile, err := parseTilePath(strings.TrimPrefix(r.URL.EscapedPath(), "/"))
+	one, err := tile.ParsePath(strings.TrimPrefix(r.URL.EscapedPath(), "/"))
 	if err != nil {
 		problem(w, http.StatusNotFound, err.Error())
 		return
@@ -106,7 +107,7 @@ func (p *Public) Tile(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	data, err := p.tile(r.Context(), tile)
+	data, err := p.tile(r.Context(), one)
 	if err != nil {
 		reply(w, r, p.Slog, nil, err)
 		return
@@ -117,7 +118,7 @@ func (p *Public) Tile(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
+func (p *Public) tile(ctx context.Context, one tlog.Tile) ([]byte, error) {
 	signed, err := p.Log.LatestCheckpoint(ctx)
 	if err != nil {
 		return nil, err
@@ -126,15 +127,15 @@ func (p *Public) tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !tileWithin(tile, latest.Size) {
+	if !tile.Within(one, latest.Size) {
 		return nil, status{http.StatusNotFound, fmt.Sprintf("a log of %d entries does not have this tile", latest.Size)}
 	}
-	if tile.L >= 0 {
-		return tlog.ReadTileData(tile, p.Log.Tree(ctx))
+	if one.L >= 0 {
+		return tlog.ReadTileData(one, p.Log.Tree(ctx))
 	}
-	first := tile.N << tileHeight
-	leaves, err := p.Log.Leaves(ctx, first, first+int64(tile.W))
-	return entryBundle(leaves), err
+	first := one.N << tile.Height
+	leaves, err := p.Log.Leaves(ctx, first, first+int64(one.W))
+	return tile.Entries(leaves), err
 }
 
 // Recorders serves the list of the recorders that may sign records of an agent (EXT-33).

@@ -1,4 +1,4 @@
-package api
+package tile
 
 import (
 	"testing"
@@ -43,12 +43,15 @@ func TestEXT35_TilesHaveThePathsOfTheText(t *testing.T) {
 		"tile/0/x1/000":           {},
 		"tile/0/x9999999999/9999": {},
 	} {
-		tile, err := parseTilePath(path)
-		if (err == nil) != (want.tile.H > 0) || tile != want.tile || err == nil && tileWithin(tile, size) != want.within {
-			t.Errorf("%s: %+v %v, within %v", path, tile, err, tileWithin(tile, size))
+		tile, err := ParsePath(path)
+		if (err == nil) != (want.tile.H > 0) || tile != want.tile || err == nil && Within(tile, size) != want.within {
+			t.Errorf("%s: %+v %v, within %v", path, tile, err, Within(tile, size))
+		}
+		if err == nil && Path(tile) != path {
+			t.Errorf("the path of %s is %s", path, Path(tile))
 		}
 	}
-	if bundle := entryBundle([][]byte{make([]byte, 258), {7}}); len(bundle) != 263 || bundle[0] != 1 || bundle[1] != 2 || string(bundle[260:]) != "\x00\x01\x07" {
+	if bundle := Entries([][]byte{make([]byte, 258), {7}}); len(bundle) != 263 || bundle[0] != 1 || bundle[1] != 2 || string(bundle[260:]) != "\x00\x01\x07" {
 		t.Errorf("%x", bundle)
 	}
 }
