@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -278,24 +280,76 @@ func TestGATE3_AtTheURLOfASkill(t *testing.T) {
 	}
 }
 
-// TestGATE3_StreamsWait sends what a person has to approve as a message that is
-// answered by a stream, on every binding: the stream has the task in AUTH_REQUIRED and
-// ends, and after the approval the task has what the agent's stream amounted to.
+// TestGATE3_StreamsWait sends calls that a person has to approve as messages that are
+// answered by a stream, on every binding. The stream stays open in AUTH_REQUIRED, tells the
+// agent's answer or the person's denial, and ends with the task. A revocation ends it, too.
 func TestGATE3_StreamsWait(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w, alice, held := mailing(t, options{on: on})
 		arguments := map[string]any{"to": "bob@example.org"}
-		body := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
-		task := heldIn(t, alice.present("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: arguments}))
-		if task.State != "AUTH_REQUIRED" || len(w.mail.got()) != 0 {
-			t.Fatalf("GATE-3 a stream: %+v, and %d calls reached the agent", task, len(w.mail.got()))
+		begins := func() (told chan answer, question string) {
+			t.Helper()
+			body := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
+			told = w.begins(w.agentURL("mail"), body, alice.proof("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: arguments}))
+			ids := w.waiting("alice", "confirmations")
+			if len(ids) != 1 {
+				t.Fatalf("GATE-3 %v wait for alice\n%s", ids, w.log)
+			}
+			select {
+			case a := <-told:
+				t.Fatalf("GATE-3 the stream is over before anybody has answered: %s", a.Raw)
+			case <-time.After(300 * time.Millisecond):
+			}
+			return told, ids[0]
 		}
-		w.answers("alice", task.asked(), map[string]any{})
-		if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" || !strings.Contains(done.Raw, "echo: ") {
-			t.Errorf("GATE-3 after the approval: %+v", done)
+		for n, c := range []struct {
+			answer map[string]any
+			says   string
+		}{{map[string]any{}, "echo: "}, {map[string]any{"deny": true, "reason": "it is not needed"}, "it is not needed"}} {
+			told, question := begins()
+			if got := len(w.mail.got()); got != n {
+				t.Fatalf("GATE-3 %d calls reached the agent before the answer; want %d", got, n)
+			}
+			w.answers("alice", question, c.answer)
+			got := soon(t, "GATE-3 the stream does not end with the call", told)
+			if first := heldIn(t, got); first.State != "AUTH_REQUIRED" || first.asked() != question || got.Header.Get("Powerbox-Outcome") != "held" || got.Header.Get("Powerbox-Decision") == "" {
+				t.Errorf("GATE-3 the stream begins with %+v, and %v", first, got.Header)
+			}
+			if !strings.Contains(string(got.Raw), c.says) {
+				t.Errorf("GATE-3 the stream does not end with %q: %s", c.says, got.Raw)
+			}
 		}
 		if n := len(w.mail.got()); n != 1 {
 			t.Errorf("GATE-3 %d calls reached the agent; want 1", n)
 		}
+		told, _ := begins()
+		if a := alice.call("mail", "a2a/capabilities/revoke", map[string]any{"revocationId": held.RevocationID}); a.Error != nil {
+			t.Fatalf("%s", a.Raw)
+		}
+		if got := soon(t, "ATK-23 the stream goes on with a capability that was revoked", told); !strings.Contains(string(got.Raw), "revoked") && got.reason() != "revoked" {
+			t.Errorf("ATK-23 the stream ended without a reason: %s %v", got.Raw, got.Error)
+		}
 	})
+}
+
+// TestGATE3_WhoLeavesAHeldStream: a caller that leaves the stream withdraws nothing. The
+// call is made after the approval, and its task has the answer.
+func TestGATE3_WhoLeavesAHeldStream(t *testing.T) {
+	w, alice, held := mailing(t, options{})
+	arguments := map[string]any{"to": "bob@example.org"}
+	body := parted("SendStreamingMessage", []any{skillPart("send_mail", arguments)}, nil, nil)
+	h := alice.proof("mail", body, proven{chain: []string{held.Token}, operation: opMail, arguments: arguments})
+	h.Set("A2A-Version", "1.0")
+	r, _ := w.encode(w.agentURL("mail"), body)
+	res := w.send(r, h)
+	first := make([]byte, 64<<10)
+	n, err := res.Body.Read(first)
+	task := regexp.MustCompile(`task_pb_[\w-]+`).FindString(string(first[:n]))
+	if err = errors.Join(err, res.Body.Close()); err != nil || task == "" {
+		t.Fatalf("GATE-3 the stream begins with %s: %v", first[:n], err)
+	}
+	w.answers("alice", w.waiting("alice", "confirmations")[0], map[string]any{})
+	if done := w.polled(alice, held, "mail", task); done.State != "COMPLETED" || !strings.Contains(done.Raw, "echo: ") {
+		t.Errorf("GATE-3 after the approval: %+v", done)
+	}
 }

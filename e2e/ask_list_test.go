@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -157,17 +158,7 @@ func TestGATE3_HeldTasksAreFollowed(t *testing.T) {
 		follow := func() chan answer {
 			body := rpc("SubscribeToTask", map[string]any{"id": task.ID})
 			h := alice.proof("documents", body, proven{chain: []string{held.Token}, operation: "a2a.task.read", arguments: map[string]any{"task": task.ID}})
-			if on == (wire{}) {
-				h.Set("A2A-Version", "1.0")
-			}
-			r, _ := w.encode(w.agentURL("documents"), body)
-			res := w.send(r, h)
-			told := make(chan answer, 1)
-			go func() {
-				defer res.Body.Close()
-				told <- w.read(r, res)
-			}()
-			return told
+			return w.begins(w.agentURL("documents"), body, h)
 		}
 		told := follow()
 		select {
@@ -201,4 +192,20 @@ func TestGATE3_HeldTasksAreFollowed(t *testing.T) {
 			t.Errorf("ATK-23 the stream ended without a reason: %s %v", got.Raw, got.Error)
 		}
 	})
+}
+
+// begins sends a call that is answered by a stream. It returns once the stream has begun.
+func (w *town) begins(url string, body []byte, h http.Header) chan answer {
+	w.t.Helper()
+	if w.on == (wire{}) {
+		h.Set("A2A-Version", "1.0")
+	}
+	r, _ := w.encode(url, body)
+	res := w.send(r, h)
+	told := make(chan answer, 1)
+	go func() {
+		defer res.Body.Close()
+		told <- w.read(r, res)
+	}()
+	return told
 }

@@ -428,9 +428,6 @@ func TestGATE3_StockClientWaits(t *testing.T) {
 			if lines := client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"send", "please delete d1"}}); !strings.Contains(lines[0], "TASK_STATE_AUTH_REQUIRED") {
 				t.Errorf("GATE-3 free text went on: %s", lines[0])
 			}
-			if lines := client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"stream", "please delete d1"}}); len(lines) != 1 || !strings.Contains(lines[0], "TASK_STATE_AUTH_REQUIRED") {
-				t.Errorf("GATE-3 the client that streams saw %s", lines)
-			}
 			w.answers("alice", ids[0], map[string]any{})
 			w.soon("GATE-3 the client to see the answer", func() bool {
 				lines = client(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"get", seen.ID}})

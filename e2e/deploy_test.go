@@ -19,7 +19,7 @@ func used(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\b(powerbox|process|go)_[a-z][a-z_]+\b`).FindAllString(string(data), -1) {
+		for _, m := range regexp.MustCompile(`\b(powerbox|process|go|mcp_server)_[a-z][a-z_]+\b`).FindAllString(string(data), -1) {
 			out[m] = name
 		}
 	}
@@ -47,8 +47,12 @@ func TestDeploy_Metrics(t *testing.T) {
 	w.run("freeze", "agent:documents", "--reason", "r")
 	stream.cut("frozen")
 	counted(t, streams, `powerbox_streams_cut_total{agent="documents",reason="frozen"}`, "1")
+	tools, section := telemetryAt(t, "")
+	w = start(t, options{on: wire{overMCP, "2025-11-25"}, extra: section})
+	w.post(w.agentURL("documents"), data("search_documents", nil), nil)
+	counted(t, tools, `powerbox_denials_total{agent="documents",mode="require",reason="capability_required"}`, "1")
 	told := map[string]bool{}
-	for _, at := range []string{address, streams} {
+	for _, at := range []string{address, streams, tools} {
 		for series := range metrics(t, at) {
 			name, _, _ := strings.Cut(series, "{")
 			told[name] = true

@@ -8,8 +8,8 @@ import (
 
 // TestGATE3_StockClientsContinueAfterApproval has unmodified clients of both SDKs send a
 // call that a person has to approve, and then follow its task by their own means: they
-// ask for it, or subscribe to it. They stay connected while the person answers, and get
-// the agent's answer, or the person's reason.
+// ask for it, subscribe to it, or read on in the stream that they asked for. They stay
+// connected while the person answers, and get the agent's answer, or the person's reason.
 func TestGATE3_StockClientsContinueAfterApproval(t *testing.T) {
 	everywhere(t, func(t *testing.T, on wire) {
 		w := &town{t: t, dir: t.TempDir(), documents: newPolyglot(t, on, nil), grpc: map[string]string{}}
@@ -20,17 +20,20 @@ func TestGATE3_StockClientsContinueAfterApproval(t *testing.T) {
 			return strings.Count(string(w.operator(http.MethodGet, "/v1/records?agent=documents&limit=200", nil)), `"a2a.SubscribeToTask"`)
 		}
 		for name, say := range map[string]stockClient{"JavaScript SDK": jsClient(on), "Go SDK": goClient} {
-			for _, means := range []string{"wait", "subscribe"} {
+			for _, means := range []string{"wait", "subscribe", "stream"} {
 				for _, deny := range []bool{false, true} {
 					what := name + ", " + means + ", approved"
 					if deny {
 						what = name + ", " + means + ", denied"
 					}
 					t.Run(what, func(t *testing.T) {
-						before := followed()
+						before, commands := followed(), [][]string{{"skill", "delete_document", `{"document": "d1"}`}, {means, "$task"}}
+						if means == "stream" {
+							commands = [][]string{{"stream", "please do delete_document with d1"}}
+						}
 						printed := make(chan []string, 1)
 						go func() {
-							printed <- say(t, w.agentURL("documents"), sent{bearer: aliceToken}, [][]string{{"skill", "delete_document", `{"document": "d1"}`}, {means, "$task"}})
+							printed <- say(t, w.agentURL("documents"), sent{bearer: aliceToken}, commands)
 						}()
 						var ids []string
 						w.soon("GATE-3 a question", func() bool { ids = w.waiting("alice", "confirmations"); return len(ids) == 1 })

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -274,5 +276,72 @@ func TestTracesAreOff(t *testing.T) {
 	w.again(func() {})
 	if n := len(got()); n > 0 {
 		t.Errorf("%d spans", n)
+	}
+}
+
+// TestTracesOfMCPMessages has a stock client of MCP name its trace in _meta, as SEP-414
+// says. The span and the record of the call are part of that trace. A trace that cannot be
+// read, or is too long, is ignored. The server gets the members as the client wrote them,
+// and the span in the headers.
+func TestTracesOfMCPMessages(t *testing.T) {
+	got := newCollector(t)
+	type came struct {
+		meta   mcp.Meta
+		header http.Header
+	}
+	calls := make(chan came, 1)
+	server := mcp.NewServer(&mcp.Implementation{Name: "documents", Version: "1"}, nil)
+	server.AddTool(&mcp.Tool{Name: "search_documents", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		calls <- came{r.Params.Meta, r.Extra.Header}
+		return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
+	})
+	upstream := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(upstream.Close)
+	w := start(t, options{on: wire{overMCP, "2025-11-25"}, upstream: upstream.URL, extra: "telemetry: {traces: true}\n"})
+	alice := w.caller(aliceToken)
+	c := alice.reports()
+	s := connect(t, w.agentURL("documents"), presenting{alice, func() string { return c.ID }}, nil)
+	trace := func(n int) string { return fmt.Sprintf("%032x", n) }
+	named := func(n int) string { return "00-" + trace(n) + "-" + parentSpan + "-01" }
+	for n, c := range map[int]struct {
+		meta  mcp.Meta
+		state string
+		part  bool
+	}{
+		1: {mcp.Meta{"traceparent": named(1), "tracestate": "vendor=theirs"}, "vendor=theirs", true},
+		2: {mcp.Meta{"traceparent": named(2)}, "", true},
+		3: {mcp.Meta{"traceparent": named(3), "tracestate": "v=" + strings.Repeat("a", 600)}, "", true},
+		4: {mcp.Meta{"traceparent": named(4) + strings.Repeat("a", 600)}, "", false},
+		5: {mcp.Meta{"traceparent": strings.TrimSuffix(named(5), "1")}, "", false},
+		6: {mcp.Meta{"tracestate": "vendor=theirs"}, "", false},
+	} {
+		if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Meta: c.meta, Name: "search_documents", Arguments: map[string]any{}}); err != nil {
+			t.Fatalf("%v: %v", c.meta, err)
+		}
+		at := <-calls
+		if at.meta["traceparent"] != c.meta["traceparent"] || at.meta["tracestate"] != c.meta["tracestate"] {
+			t.Errorf("%.80v: the server got %.80v", c.meta, at.meta)
+		}
+		parent := at.header.Get("Traceparent")
+		if strings.Contains(parent, trace(n)) != c.part || len(parent) != len(named(n)) || strings.Contains(parent, parentSpan) || at.header.Get("Tracestate") != c.state {
+			t.Errorf("%.80v: the server got the trace %q %q", c.meta, parent, at.header.Get("Tracestate"))
+		}
+		if recorded := len(w.records("trace="+trace(n))) > 0; recorded != c.part {
+			t.Errorf("%.80v: of its trace: %t; want %t", c.meta, recorded, c.part)
+		}
+	}
+	w.again(func() {})
+	tools := 0
+	for _, span := range got() {
+		if span.Name != "tools/call search_documents" {
+			continue
+		}
+		tools++
+		if ours := strings.HasPrefix(fmt.Sprintf("%x", span.TraceId), trace(0)[:24]); ours != (fmt.Sprintf("%x", span.ParentSpanId) == parentSpan) {
+			t.Errorf("the span of trace %x is under %x", span.TraceId, span.ParentSpanId)
+		}
+	}
+	if tools != 6 || strings.Contains(w.log.String(), "aaaa") || strings.Contains(w.log.String(), "theirs") {
+		t.Errorf("%d spans of 6 calls, or the log repeats a client\n%s", tools, w.log)
 	}
 }

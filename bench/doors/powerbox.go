@@ -19,6 +19,7 @@ import (
 
 const (
 	verbPowerbox = "powerbox"
+	anyForm      = "any" // its door that answers HTTP too
 	headerTook   = "Took"
 )
 
@@ -40,7 +41,8 @@ scopes:
 limits: {denials: 0}
 defaults: {request_rate: 0}
 doors:
-  - {name: edge, listen: @DOOR, routes: [{path: /agents/notes, agent: notes}]}
+  - {name: edge, listen: @DOOR, grpc_only: true, routes: [{path: /agents/notes, agent: notes}]}
+  - {name: any, listen: @ANY, routes: [{path: /agents/notes, agent: notes}]}
 `
 
 const card = `{"name":"Notes","description":"n","version":"1.0.0","capabilities":{},"supportedInterfaces":[{"url":"http://%s/invoke","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
@@ -61,15 +63,16 @@ func servePowerbox(ctx context.Context, own string) (err error) {
 	}
 	defer func() { err = errors.Join(err, i.Close()) }()
 	var fronts []serve.Front
-	for _, f := range []struct {
-		at      string
-		handler http.Handler
-	}{{c.Listen, i.Handler}, {c.Doors[0].Listen, i.Doors[0].Handler}, {own, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decide(i.Gateway(), w, r) })}} {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.at)
+	for at, f := range map[string]serve.Front{
+		c.Listen: {Handler: i.Handler}, c.Doors[0].Listen: {Handler: i.Doors[0].Handler, GRPC: i.Doors[0].GRPC}, c.Doors[1].Listen: {Handler: i.Doors[1].Handler},
+		own: {Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decide(i.Gateway(), w, r) })},
+	} {
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 		if err != nil {
 			return errors.Join(err, serve.CloseAll(fronts))
 		}
-		fronts = append(fronts, serve.Front{Listener: l, Handler: f.handler})
+		f.Listener = l
+		fronts = append(fronts, f)
 	}
 	return i.Server(log).Serve(ctx, fronts)
 }

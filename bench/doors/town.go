@@ -56,7 +56,7 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	ports, err := free(6)
+	ports, err := free(7)
 	if err != nil {
 		return t, err
 	}
@@ -68,7 +68,7 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 	if t.key, err = token.GenerateKey(token.Ed25519, rand.Reader); err != nil {
 		return t, err
 	}
-	text := strings.NewReplacer("@LISTEN", main, "@DIR", dir, "@KEY", t.key.Public().Thumbprint(), "@NOTES", agent, "@DOOR", door).Replace(configuration)
+	text := strings.NewReplacer("@LISTEN", main, "@DIR", dir, "@KEY", t.key.Public().Thumbprint(), "@NOTES", agent, "@DOOR", door, "@ANY", ports[6]).Replace(configuration)
 	for name, content := range map[string]string{"powerbox.yaml": text, "guard.token": guardToken + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return t, err
@@ -79,15 +79,22 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 		args     []string
 	}{
 		{verbPowerbox, door, []string{verbPowerbox, t.own}},
+		{anyForm, ports[6], nil},
 		{synced, ports[3], []string{verbOPA, ports[3], synced}},
 		{"console", ports[4], []string{verbOPA, ports[4], "console"}},
 	} {
-		p, err := child(ctx, dir, c.args...)
-		if err != nil {
-			return t, err
+		if c.args != nil {
+			p, err := child(ctx, dir, c.args...)
+			if err != nil {
+				return t, err
+			}
+			t.processes = append(t.processes, p)
 		}
-		t.processes = append(t.processes, p)
-		if err := t.listens(ctx, c.args[0], c.at); err != nil {
+		verb := verbPowerbox
+		if c.args != nil {
+			verb = c.args[0]
+		}
+		if err := t.listens(ctx, verb, c.at); err != nil {
 			return t, err
 		}
 		conn, err := grpc.NewClient(c.at, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -152,7 +159,8 @@ func (t *town) close() (err error) {
 func (t *town) contestants() []row {
 	return []row{
 		{name: "the gateway's own", ask: t.decides},
-		{name: "ext_authz over gRPC", ask: t.checks(verbPowerbox), goal: true},
+		{name: "ext_authz over gRPC, `grpc_only`", ask: t.checks(verbPowerbox), goal: true},
+		{name: "ext_authz over gRPC, at a door that answers HTTP too", ask: t.checks(anyForm)},
 		{name: "AuthZEN", ask: t.evaluates, goal: true},
 		{name: "OPA by ext_authz over gRPC, decision log synced", ask: t.checks(synced)},
 		{name: "OPA by ext_authz over gRPC, decision log not synced", ask: t.checks("console")},

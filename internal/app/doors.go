@@ -2,9 +2,12 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
+
+	"google.golang.org/grpc"
 
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
@@ -15,6 +18,7 @@ import (
 type DoorFront struct {
 	Name, Listen string
 	Handler      http.Handler
+	GRPC         func(admit http.Handler, within ...grpc.ServerOption) *grpc.Server // as in [serve.Front]
 }
 
 // openDoors makes the doors that are configured.
@@ -35,7 +39,14 @@ func (i *Instance) openDoors(log *slog.Logger) error {
 		if err != nil {
 			return fmt.Errorf("%s.token_file: %w", at, err)
 		}
-		i.Doors = append(i.Doors, DoorFront{c.Name, c.Listen, i.caughtUp(handler)})
+		front := DoorFront{Name: c.Name, Listen: c.Listen, Handler: i.caughtUp(handler)}
+		if c.GRPCOnly {
+			if i.shared != nil {
+				d.Current = func(ctx context.Context) error { return i.follower.Within(ctx) }
+			}
+			front.Handler, front.GRPC = d.Admit(), d.GRPC
+		}
+		i.Doors = append(i.Doors, front)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (i *Instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 			return nil, errors.Join(fmt.Errorf("doors, %s, listen: %w", d.Name, err), serve.CloseAll(fronts))
 		}
 		// A proxy asks under the names of its callers, so no host is refused here.
-		fronts = append(fronts, serve.Front{Listener: l, Handler: d.Handler})
+		fronts = append(fronts, serve.Front{Listener: l, Handler: d.Handler, GRPC: d.GRPC})
 	}
 	if i.Config.Telemetry.Listen != "" {
 		f, err := serve.ListenTelemetry(ctx, i.telemetry, i.Config.Telemetry.Listen, log)

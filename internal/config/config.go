@@ -84,6 +84,7 @@ type Door struct {
 	Listen           string      `key:"listen" required:"true" format:"address" doc:"Address that the gateway asks at, host:port. It answers Envoy's ext_authz and ext_proc over gRPC, ext_authz over HTTP below /ext_authz, and Caddy, nginx and Traefik at /forward_auth. TLS is that of issuer.tls."`
 	TokenFile        Path        `key:"token_file" doc:"File with the token that the gateway shows in the header, or gRPC metadata, Powerbox-Door: at least 32 bytes; white space around it is ignored. Required unless listen is a loopback address, and with peer_certificates."`
 	PeerCertificates bool        `key:"peer_certificates" doc:"The client certificates that the gateway reports over gRPC are verified by it, and prove a calling agent (identity.callers, mtls or spiffe). Absent: they prove nothing."`
+	GRPCOnly         bool        `key:"grpc_only" doc:"The gateway asks over gRPC alone. Answers then come sooner, and HTTP is not answered."`
 	Routes           []DoorRoute `key:"routes" doc:"Which agent a request is for. The gateway may forward nothing that has no route."`
 }
 

@@ -155,6 +155,14 @@ func (p *Proxies) Handler(h http.Handler) http.Handler {
 	})
 }
 
+// From returns a request that came on a connection which net/http does not serve, from the
+// address of its other end.
+func From(r *http.Request, at net.Addr) *http.Request {
+	r = r.WithContext(r.Context())
+	r.RemoteAddr = at.String()
+	return r
+}
+
 // Told returns a request of which another proxy tells, as coming from an address. The
 // connection on which it was told is that of the proxy.
 func Told(r *http.Request, from string) *http.Request {

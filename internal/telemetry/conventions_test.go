@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,12 @@ import (
 
 // spanOf is the span that a collector gets of one call.
 func spanOf(t *testing.T, seen telemetry.Seen) (*telemetry.Telemetry, *trace.Span) {
+	t.Helper()
+	return spanIn(t, http.Header{}, "", "", seen)
+}
+
+// spanIn is spanOf for a call whose headers and message name traces.
+func spanIn(t *testing.T, h http.Header, parent, state string, seen telemetry.Seen) (*telemetry.Telemetry, *trace.Span) {
 	t.Helper()
 	got := make(chan *trace.Span, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -42,12 +49,62 @@ func spanOf(t *testing.T, seen telemetry.Seen) (*telemetry.Telemetry, *trace.Spa
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, _ := of.Begin(t.Context(), http.Header{}, seen.Agent, seen.Binding)
+	ctx, joined := of.Begin(t.Context(), received, h, seen.Agent, seen.Binding)
+	if parent != "" {
+		joined(parent, state)
+	}
+	onward := http.Header{"Tracestate": {"callers=own"}}
+	of.Continue(ctx, onward)
 	of.End(ctx, seen)
 	if err := of.Close(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	return of, <-got
+	span := <-got
+	if want := fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId); onward.Get("Traceparent") != want || onward.Get("Tracestate") != span.TraceState {
+		t.Errorf("what continues is %v; want the trace of the span, %s %s", onward, want, span.TraceState)
+	}
+	if got := time.Unix(0, int64(span.EndTimeUnixNano)).Sub(time.Unix(0, int64(span.StartTimeUnixNano))); got != seen.Took || int64(span.StartTimeUnixNano) != received.UnixNano() {
+		t.Errorf("the span has the time %d and takes %v; want %d and %v", span.StartTimeUnixNano, got, received.UnixNano(), seen.Took)
+	}
+	return of, span
+}
+
+// received is when the calls come that are traced here.
+var received = time.Unix(1_790_000_000, 0)
+
+// TestATraceInAMessageIsTheParent: the trace of its transport is linked, and a trace that
+// cannot be read is none.
+func TestATraceInAMessageIsTheParent(t *testing.T) {
+	const transport, client = "11111111111111111111111111111111", "22222222222222222222222222222222"
+	headers := http.Header{"Traceparent": {"00-" + transport + "-1111111111111111-01"}, "Tracestate": {"v=transport"}}
+	named := "00-" + client + "-2222222222222222-01"
+	for name, c := range map[string]struct {
+		headers                   http.Header
+		parent, state             string
+		trace, span, link, onward string
+	}{
+		"the message alone":      {http.Header{}, named, "v=client", client, "2222222222222222", "", "v=client"},
+		"both":                   {headers, named, "", client, "2222222222222222", transport, ""},
+		"the headers alone":      {headers, "", "", transport, "1111111111111111", "", "v=transport"},
+		"no form":                {headers, named[:len(named)-1], "", transport, "1111111111111111", "", "v=transport"},
+		"upper case":             {headers, strings.ToUpper(strings.Replace(named, "2222", "abcd", 1)), "", transport, "1111111111111111", "", "v=transport"},
+		"zeros":                  {headers, "00-" + strings.Repeat("0", 32) + "-2222222222222222-01", "", transport, "1111111111111111", "", "v=transport"},
+		"a state without a form": {headers, named, "no form", client, "2222222222222222", transport, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, span := spanIn(t, c.headers, c.parent, c.state, telemetry.Seen{Agent: "files", Binding: "MCP", Method: "tools/call", Took: time.Second})
+			if got := fmt.Sprintf("%x %x", span.TraceId, span.ParentSpanId); got != c.trace+" "+c.span || span.TraceState != c.onward {
+				t.Errorf("the span is of %s %s; want %s %s %s", got, span.TraceState, c.trace, c.span, c.onward)
+			}
+			link := ""
+			for _, l := range span.Links {
+				link += fmt.Sprintf("%x", l.TraceId)
+			}
+			if link != c.link {
+				t.Errorf("it links %q; want %q", link, c.link)
+			}
+		})
+	}
 }
 
 func TestSpansFollowTheConventions(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
@@ -82,7 +83,8 @@ func TestSpansOverGRPC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, id := of.Begin(t.Context(), http.Header{}, "documents", "GRPC")
+	ctx, joined := of.Begin(t.Context(), time.Unix(0, 0), http.Header{}, "documents", "GRPC")
+	id := joined("", "")
 	of.End(ctx, telemetry.Seen{Agent: "documents", Method: "SendMessage", Decision: "allow"})
 	if err := of.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,8 @@
 // Metrics have their own address, off by default, without TLS and token. On
 // the main address a scraper would need the operator's token, which also revokes and
 // exports; without a token every caller would see the traffic of every agent. With
-// telemetry.traces the span continues the caller's traceparent and tracestate.
+// telemetry.traces the span continues the caller's traceparent and tracestate, of the
+// headers or of a message of MCP.
 // baggage is not read: it would be words of a caller under Powerbox's name. There is
 // no global provider, propagator or registry.
 package telemetry

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -43,16 +45,59 @@ func (t *Telemetry) Trace(ctx context.Context, b Build) error {
 	return nil
 }
 
-// Begin begins the span of a call, as part of the trace that the caller's
-// headers name. It returns the trace's id, "" where nothing is traced.
-func (t *Telemetry) Begin(ctx context.Context, h http.Header, agent, binding string) (context.Context, string) {
+// call is a call that is under way. Its span begins once its message was read, since that
+// can name the parent, or else when the span is first needed. It has the time at which the
+// call was received.
+type call struct {
+	tracing *tracing
+	at      time.Time
+	ambient context.Context // with the trace of the headers
+	of      trace.SpanStartOption
+
+	once sync.Once
+	span trace.Span
+}
+
+type callKey struct{}
+
+// callOf is the call of a context, nil for none.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// Begin notes a call, with the trace that the caller's headers name. The returned function
+// begins its span under the trace that the message names, or else under that of the headers.
+// It returns the trace's id, "" where nothing is traced.
+func (t *Telemetry) Begin(ctx context.Context, at time.Time, h http.Header, agent, binding string) (of context.Context, joined func(parent, state string) string) {
 	if t == nil || t.tracing == nil {
-		return ctx, ""
+		return ctx, func(string, string) string { return "" }
 	}
-	ctx = t.tracing.headers.Extract(ctx, propagation.HeaderCarrier(h))
-	ctx, span := t.tracing.tracer.Start(ctx, "powerbox", trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(attribute.String("powerbox.agent", agent), attribute.String("powerbox.binding", binding)))
-	return ctx, span.SpanContext().TraceID().String()
+	c := &call{
+		tracing: t.tracing, at: at, ambient: t.tracing.headers.Extract(ctx, propagation.HeaderCarrier(h)),
+		of: trace.WithAttributes(attribute.String("powerbox.agent", agent), attribute.String("powerbox.binding", binding)),
+	}
+	return context.WithValue(ctx, callKey{}, c), func(parent, state string) string {
+		return c.begun(parent, state).SpanContext().TraceID().String()
+	}
+}
+
+// begun is the span, which begins with the first use. OpenTelemetry's conventions for MCP
+// have the trace in a message be the parent, and that of its transport be linked. A trace
+// that cannot be read is none.
+func (c *call) begun(parent, state string) trace.Span {
+	c.once.Do(func() {
+		ctx, options := c.ambient, []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(c.at), c.of}
+		named := trace.SpanContextFromContext(c.tracing.headers.Extract(context.Background(), propagation.MapCarrier{"traceparent": parent, "tracestate": state}))
+		if named.IsValid() {
+			if transport := trace.SpanContextFromContext(ctx); transport.IsValid() {
+				options = append(options, trace.WithLinks(trace.Link{SpanContext: transport}))
+			}
+			ctx = trace.ContextWithRemoteSpanContext(ctx, named)
+		}
+		_, c.span = c.tracing.tracer.Start(ctx, "powerbox", options...)
+	})
+	return c.span
 }
 
 // Continue makes the headers of a request to the agent behind name the call's
@@ -62,16 +107,20 @@ func (t *Telemetry) Continue(ctx context.Context, h http.Header) {
 		return
 	}
 	h.Del("tracestate") // set again where the trace has one
+	if c := callOf(ctx); c != nil {
+		ctx = trace.ContextWithSpan(ctx, c.begun("", ""))
+	}
 	t.tracing.headers.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
 // end says what became of a call. Arguments, tokens and bodies have no place in
 // it.
 func (t *tracing) end(ctx context.Context, s Seen) {
-	if t == nil {
+	c := callOf(ctx)
+	if t == nil || c == nil {
 		return
 	}
-	span := trace.SpanFromContext(ctx)
+	span := c.begun("", "")
 	span.SetName(spanName(s))
 	span.SetAttributes(
 		attribute.String("powerbox.method", s.Method), attribute.String("powerbox.decision", s.Decision), attribute.String("powerbox.basis", s.Basis),
@@ -82,5 +131,5 @@ func (t *tracing) end(ctx context.Context, s Seen) {
 	if s.Decision == "error" {
 		span.SetStatus(codes.Error, "")
 	}
-	span.End()
+	span.End(trace.WithTimestamp(c.at.Add(s.Took)))
 }

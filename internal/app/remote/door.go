@@ -23,6 +23,7 @@ type DoorOptions struct {
 	Path         string // at which the other gateway has the agent; "" for /agents/ID
 	Token        string // file
 	Certificates bool
+	GRPCOnly     bool
 }
 
 // Check reports options that do not go together.
@@ -31,7 +32,7 @@ func (o DoorOptions) Check(exec bool) error {
 	ip := net.ParseIP(host)
 	switch {
 	case o.Listen == "" && o != DoorOptions{}:
-		return errors.New("--door-path, --door-token-file and --door-peer-certificates go with --door-listen")
+		return errors.New("--door-path, --door-token-file, --door-peer-certificates and --door-grpc-only go with --door-listen")
 	case o.Listen == "":
 		return nil
 	case err != nil:
@@ -81,6 +82,9 @@ func (g *remoteGateway) door(ctx context.Context) ([]serve.Front, error) {
 		return nil, fmt.Errorf("--door-listen: %w", err)
 	}
 	// A proxy asks under the names of its callers, so no host is refused here.
+	if o.GRPCOnly {
+		return []serve.Front{{Listener: l, Handler: d.Admit(), GRPC: d.GRPC}}, nil
+	}
 	return []serve.Front{{Listener: l, Handler: h}}, nil
 }
 

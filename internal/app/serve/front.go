@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
@@ -55,6 +57,9 @@ type Front struct {
 	Listener net.Listener
 	Handler  http.Handler
 	Plain    bool // without TLS
+	// GRPC has the front served by gRPC's own transport; nil for HTTP. The handler then
+	// admits each call before its message is read, and writes no answer.
+	GRPC func(admit http.Handler, within ...grpc.ServerOption) *grpc.Server
 }
 
 // CloseAll closes the listeners of fronts that were not served.
@@ -91,10 +96,10 @@ func (s Server) Serve(ctx context.Context, fronts []Front) error {
 	signal.Notify(asked, syscall.SIGHUP)
 	defer signal.Stop(asked)
 	go Reread(ctx, s.Sources, asked, s.Reload, s.Log)
-	servers := make([]*http.Server, len(fronts))
+	servers := make([]server, len(fronts))
 	failed := make(chan error, len(fronts))
 	for n, f := range fronts {
-		servers[n] = s.server(f.Handler)
+		servers[n] = s.serverOf(f)
 		go func() { failed <- servers[n].Serve(f.Listener) }()
 	}
 	var err error
@@ -149,7 +154,7 @@ const lastWords = time.Second
 // end ends the servers. At once /readyz says no and new streams are refused, so that
 // load balancers learn of it. Then the servers take no new requests, and those under way
 // have their time. A stream that is open after that ends with an event that says why.
-func (s Server) end(servers []*http.Server) error {
+func (s Server) end(servers []server) error {
 	s.Streams.Drain()
 	s.Log.Info("ending: no new streams; a second signal ends at once", slog.String("notice", s.Notice.String()), slog.String("drain", s.Drain.String()))
 	if s.Notice > 0 {

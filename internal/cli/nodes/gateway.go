@@ -81,6 +81,7 @@ func newGateway(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&o.Door.Path, "door-path", "", "`path` at which that gateway has the agent; default /agents/ID")
 	cmd.Flags().StringVar(&o.Door.Token, "door-token-file", "", "`file` with the token that it shows, needed beyond loopback")
 	cmd.Flags().BoolVar(&o.Door.Certificates, "door-peer-certificates", false, "believe the client certificates that it reports; needs --door-token-file")
+	cmd.Flags().BoolVar(&o.Door.GRPCOnly, "door-grpc-only", false, "that gateway asks over gRPC alone: answers come sooner, and HTTP is not answered")
 	cmd.Flags().BoolVar(&o.MCP.Exec, "mcp-exec", false, "run the command after -- for every session: an MCP server on standard input and output")
 	cmd.Flags().StringSliceVar(&o.MCP.Env, "mcp-env", nil, "`names` of variables of the environment that the command gets beside "+strings.Join(remote.Given, ", "))
 	cmd.Flags().IntVar(&o.MCP.Sessions, "mcp-sessions", 32, "maximum number of open sessions, each with its own process")

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,8 @@ func (g *Gateway) given(x *decoded, tried *attempted) func(context.Context) ([]g
 
 // gateCall words a call as the gate's, and says what it tries.
 func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted, error) {
-	tried := attempted{trace: cmp.Or(x.trace, traceID(x.request))}
+	parent, state := x.mcp.Trace()
+	tried := attempted{trace: cmp.Or(x.trace(parent, state), traceID(parent), traceID(x.request.Header.Get("Traceparent")))}
 	target := x.view.target
 	digest := token.DigestOf(x.proof)
 	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
@@ -138,9 +138,9 @@ func newTrace() string {
 	return hex.EncodeToString(id[:])
 }
 
-// traceID returns the trace of a W3C traceparent header.
-func traceID(r *http.Request) string {
-	parts := strings.Split(r.Header.Get("traceparent"), "-")
+// traceID returns the trace of a traceparent of W3C Trace Context.
+func traceID(parent string) string {
+	parts := strings.Split(parent, "-")
 	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
 		return ""
 	}

@@ -31,12 +31,20 @@ func (g *Gateway) follow(w http.ResponseWriter, x *decided, task HeldTask) {
 		})
 		return
 	}
+	g.stay(w, x, task, "answered")
+}
+
+// stay answers with a stream that stays open while our own task waits. A message that asks
+// for a stream keeps it when its call is held: the approval comes from elsewhere, so the
+// stream is maintained in AUTH_REQUIRED (A2A 1.0, section 7.6.1). A held call has no
+// outcome to record, since it is not made yet.
+func (g *Gateway) stay(w http.ResponseWriter, x *decided, task HeldTask, outcome string) {
 	ctx, cancel := context.WithCancel(x.request.Context())
 	defer cancel()
 	defer g.watch(x, cancel)()
 	h := w.Header()
 	h.Set(HeaderDecision, x.verdict.Record.ID)
-	h.Set(HeaderOutcome, "answered")
+	h.Set(HeaderOutcome, outcome)
 	h.Set("Cache-Control", "no-store")
 	kind := typeEvents
 	if x.call.Binding == a2a.GRPC {

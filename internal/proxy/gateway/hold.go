@@ -196,8 +196,15 @@ func (g *Gateway) ask(w http.ResponseWriter, x *decided) {
 		g.refused(w, denied(x), err)
 		return
 	}
+	if x.call.Streaming && x.released == nil {
+		g.stay(w, x, task, outcomeHeld)
+		return
+	}
 	g.tell(w, denied(x), task, true)
 }
+
+// outcomeHeld is the outcome that the caller of a held call is told.
+const outcomeHeld = "held"
 
 // heldCall is the stored form of a call.
 func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
@@ -389,7 +396,7 @@ func (g *Gateway) tell(w http.ResponseWriter, x *concluded, held HeldTask, sent 
 	h := w.Header()
 	h.Set(HeaderOutcome, "answered")
 	if held.State == a2a.OwnAuthRequired {
-		h.Set(HeaderOutcome, "held")
+		h.Set(HeaderOutcome, outcomeHeld)
 		h.Set(HeaderDecision, x.verdict.Record.ID)
 	}
 	h.Set("Cache-Control", "no-store")
@@ -402,7 +409,7 @@ func (g *Gateway) tell(w http.ResponseWriter, x *concluded, held HeldTask, sent 
 	if x.call.Binding == a2a.GRPC {
 		h.Set("Trailer", "Grpc-Status")
 	} else if x.call.Streaming {
-		// A stream ends where its task waits for something (A2A 1.0, section 3.1.2).
+		// The call is made without its caller, who follows the task elsewhere.
 		kind, body = typeEvents, slices.Concat([]byte("data: "), body, []byte("\n\n"))
 	}
 	g.write(w, http.StatusOK, kind, body)

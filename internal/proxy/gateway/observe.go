@@ -30,10 +30,11 @@ const (
 
 // Observer is told what becomes of calls. It decides nothing.
 type Observer interface {
-	// Begin is called before anything of a call is read. The context is the
-	// call's from then on; the id is that of the trace that it is part of, ""
-	// for none.
-	Begin(ctx context.Context, h http.Header, agent, binding string) (context.Context, string)
+	// Begin is called before anything of a call is read, which was received at a time. The
+	// context is the call's from then on. Once the message was read, joined takes the trace
+	// that it names, "" for none, and returns the id of the trace that the call is part of,
+	// "" for none. Only the first trace counts.
+	Begin(ctx context.Context, at time.Time, h http.Header, agent, binding string) (of context.Context, joined traced)
 	// Continue makes the headers of a request to the agent behind part of that
 	// trace.
 	Continue(ctx context.Context, h http.Header)
@@ -46,11 +47,18 @@ type Observer interface {
 	End(ctx context.Context, s Seen)
 }
 
+// traced returns the id of the trace that a call is part of, "" for none. It takes the
+// trace that the message names itself, in the form of W3C Trace Context.
+type traced = func(parent, state string) string
+
+// within is a trace that is known already.
+func within(id string) traced { return func(string, string) string { return id } }
+
 // unobserved is the observer where there is none.
 type unobserved struct{}
 
-func (unobserved) Begin(ctx context.Context, _ http.Header, _, _ string) (context.Context, string) {
-	return ctx, ""
+func (unobserved) Begin(ctx context.Context, _ time.Time, _ http.Header, _, _ string) (context.Context, traced) {
+	return ctx, within("")
 }
 func (unobserved) Continue(context.Context, http.Header)               {}
 func (unobserved) Took(context.Context, string, string, time.Duration) {}
@@ -62,9 +70,9 @@ func (unobserved) End(context.Context, Seen) {}
 // observed serves a call and tells the observer of it, also when the answer is
 // broken off by a panic, as the reverse proxy does.
 func (g *Gateway) observed(w http.ResponseWriter, x *received) {
-	ctx, trace := g.config.Observer.Begin(x.request.Context(), x.request.Header, x.ID, x.binding.String())
-	x.request, x.trace = x.request.WithContext(ctx), trace
 	begin := g.config.Now()
+	ctx, trace := g.config.Observer.Begin(x.request.Context(), begin, x.request.Header, x.ID, x.binding.String())
+	x.request, x.trace = x.request.WithContext(ctx), trace
 	defer func() {
 		seen := x.seen()
 		seen.Took = g.config.Now().Sub(begin)

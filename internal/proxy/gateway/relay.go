@@ -274,7 +274,7 @@ func (g *Gateway) restored(r *http.Response, x *decided, body []byte) ([]byte, e
 
 // poster is the call that an event is decided as: what the caller asked for continues.
 func (g *Gateway) poster(r *http.Request, a *agent, p posting, task a2a.TaskRef, body []byte) *decided {
-	from := &received{agent: a, request: r, trace: p.Trace, notes: &notes{}}
+	from := &received{agent: a, request: r, trace: within(p.Trace), notes: &notes{}}
 	by := &identified{
 		received: from, released: &Released{Agent: a.ID, Owner: p.Owner},
 		caller: identity.Caller{Agent: p.Name, Principal: p.User, Groups: p.Groups, Roles: p.Roles, Holder: identity.Holder{ID: p.Holder}},

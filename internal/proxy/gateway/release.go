@@ -124,7 +124,7 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded,
 	if p.Binding == a2a.GRPC {
 		request.ProtoMajor, request.Proto = 2, "HTTP/2.0"
 	}
-	from := &received{agent: a, request: request, binding: p.Binding, skill: p.Skill, trace: p.Trace, notes: &notes{}}
+	from := &received{agent: a, request: request, binding: p.Binding, skill: p.Skill, trace: within(p.Trace), notes: &notes{}}
 	if p.Binding == a2a.HTTPJSON {
 		from.path = pathBelow(request, p.Skill)
 	}

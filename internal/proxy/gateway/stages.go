@@ -28,7 +28,7 @@ type received struct {
 	binding a2a.Binding
 	skill   string   // named by the URL, "" for none
 	path    string   // of HTTP+JSON, below the agent's URL, as it was sent
-	trace   string   // id of the trace that the call is part of, "" for none
+	trace   traced   // of which the call is part, once its message was read
 	carries *Carries // what the proxy that asks can do; nil for a call that is forwarded here
 	notes   *notes
 }

@@ -132,8 +132,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// within is CatchUp for a request, which does not wait for ever.
-func (f *Follower) within(ctx context.Context) error {
+// Within is CatchUp for a request, which does not wait for ever.
+func (f *Follower) Within(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(f.Patience, followTime))
 	defer cancel()
 	return f.CatchUp(ctx)
@@ -145,7 +145,7 @@ func (f *Follower) within(ctx context.Context) error {
 func (f *Follower) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
-			if err := f.within(r.Context()); err != nil {
+			if err := f.Within(r.Context()); err != nil {
 				w.Header().Set("Retry-After", "1")
 				problem(w, http.StatusServiceUnavailable, "the store does not answer, so that nothing can be decided now; try again")
 				return

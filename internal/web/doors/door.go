@@ -9,10 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
-	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc"
-
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
@@ -33,7 +29,10 @@ type Door struct {
 	Routes           []Route
 	Gateway          Decider
 	BodyLimit        int
-	Log              *slog.Logger
+	// Current waits until this node knows what others have written, before a question that
+	// [Door.GRPC] takes is decided; nil for a node alone.
+	Current func(context.Context) error
+	Log     *slog.Logger
 }
 
 // Decider is the gateway whose decisions a door tells.
@@ -50,12 +49,10 @@ func (d *Door) Handler() (http.Handler, error) {
 		return nil, fmt.Errorf("the token has %d bytes; want at least %d", len(d.Token), minToken)
 	}
 	d.Routes = inOrder(d.Routes)
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(d.BodyLimit + 1<<20))
-	auth.RegisterAuthorizationServer(server, checks{d})
-	proc.RegisterExternalProcessorServer(server, processes{d})
+	server := d.grpcServer(func(context.Context) error { return nil }) // what stands before this handler looked
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.mayAsk(r) {
-			http.Error(w, "this door answers the proxy that shows its token in "+HeaderToken, http.StatusUnauthorized)
+			http.Error(w, wantsToken, http.StatusUnauthorized)
 			return
 		}
 		r.Header.Del(HeaderToken)

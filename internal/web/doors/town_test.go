@@ -24,6 +24,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/app"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -78,6 +79,7 @@ doors:
     listen: 127.0.0.1:0
     routes: [{path: /agents/notes, agent: notes}, {path: /agents/tools, agent: tools}, {path: /lf.a2a.v1.A2AService, agent: notes}, {host: notes.example.com, agent: notes}]
   - {name: far, listen: 0.0.0.0:0, token_file: "@DIR/door.token", peer_certificates: true, routes: [{path: /agents/notes, agent: notes}]}
+  - {name: fast, listen: 0.0.0.0:0, grpc_only: true, token_file: "@DIR/door.token", routes: [{path: /agents/notes, agent: notes}, {path: /lf.a2a.v1.A2AService, agent: notes}]}
 `
 
 // policies are those of the certification scenario of AuthZEN.
@@ -101,6 +103,7 @@ type town struct {
 	tools    *behind
 	edge     string // host:port of the doors
 	far      string
+	fast     string           // that takes gRPC alone
 	conn     *grpc.ClientConn // to the door "edge", kept open as Envoy does
 	notesAt  string           // host:port of the agent and of the MCP server
 	toolsAt  string
@@ -191,6 +194,7 @@ func newTownWith(t testing.TB, mode, more string) *town {
 	for n, at := range []*string{&w.edge, &w.far} {
 		*at = serve(t, w.instance.Doors[n].Handler)
 	}
+	w.fast = serveGRPC(t, w.instance.Doors[2])
 	w.conn = dial(t, w.edge)
 	t.Cleanup(func() {
 		stop()
@@ -215,6 +219,19 @@ func serve(t testing.TB, h http.Handler) string {
 	s := &http.Server{Handler: h, Protocols: protocols}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
+	return l.Addr().String()
+}
+
+// serveGRPC serves a door that takes gRPC alone, as the server does.
+func serveGRPC(t testing.TB, d app.DoorFront) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.GRPC((&peer.Proxies{}).Handler(d.Handler))
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
 	return l.Addr().String()
 }
 

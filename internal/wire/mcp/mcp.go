@@ -161,6 +161,25 @@ func (m Message) MayAsk() bool { return m.Stateless() && m.method().asks }
 // Lists returns the list in the answer to the message, nil where it has none.
 func (m Message) Lists() *List { return m.method().lists }
 
+// maxTrace is the longest member of a trace that is read. W3C Trace Context has receivers
+// take at least 512 characters of a tracestate (section 3.3.1.5).
+const maxTrace = 512
+
+// Trace returns the client's trace that the message names in _meta (SEP-414), "" for none.
+// Its form is not checked here. Anyone can write it, so nothing is decided by it.
+func (m Message) Trace() (parent, state string) {
+	params, _ := m.sent.Get("params")
+	meta, _ := params.Get("_meta")
+	text := func(name string) string {
+		v, _ := meta.Get(name)
+		if s, _ := v.Text(); len(s) <= maxTrace {
+			return s
+		}
+		return ""
+	}
+	return text("traceparent"), text("tracestate")
+}
+
 // Decode reads one message. Batches, which revision 2025-03-26 had, are refused
 // (ATK-28). So are texts that readers read differently: names twice, or in another case
 // (ATK-27), and parameters of a tool call that this package does not know.

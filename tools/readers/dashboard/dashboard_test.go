@@ -81,10 +81,10 @@ func scraped(t *testing.T) *tsdb.DB {
 func calls(ctx context.Context, meter *telemetry.Telemetry) {
 	for _, seen := range []telemetry.Seen{
 		{Agent: "documents", Binding: "JSONRPC", Method: "SendMessage", Decision: "allow", Basis: "capability", Mode: "require"},
-		{Agent: "documents", Binding: "MCP", Method: "tools/call", Decision: "deny", Mode: "require", Reasons: []string{"capability_required"}, Signal: true},
+		{Agent: "documents", Binding: "MCP", Method: "tools/call", Tool: "read_note", Decision: "deny", Mode: "require", Reasons: []string{"capability_required"}, Signal: true, Took: 30 * time.Millisecond},
 		{Agent: "documents", Binding: "JSONRPC", Method: "SendMessage", Decision: "error", Mode: "require", Reasons: []string{"evidence_unavailable"}},
 	} {
-		begun, _ := meter.Begin(ctx, http.Header{}, seen.Agent, seen.Binding)
+		begun, _ := meter.Begin(ctx, begin, http.Header{}, seen.Agent, seen.Binding)
 		for _, took := range []string{"decide", "record", "upstream"} {
 			meter.Took(begun, took, seen.Agent, 30*time.Millisecond)
 		}
@@ -169,6 +169,37 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Operations of MCP are shown by tool, and those that failed by error. The tool is called once
+// in 15 seconds and takes 30 ms, which is between 20 and 50.
+func TestPanelsOfMCPShowTools(t *testing.T) {
+	db := scraped(t)
+	seen := 0
+	for _, p := range panels(t) {
+		if !strings.HasPrefix(p.Title, "MCP operations") {
+			continue
+		}
+		got, err := ask(t, db, expression(p.Targets[0].Expr))
+		if err != nil || len(got) != 1 {
+			t.Fatalf("panel %q: %v, %v", p.Title, got, err)
+		}
+		seen++
+		of, value := got[0].Metric, got[0].F
+		switch {
+		case strings.Contains(p.Title, "failed"):
+			if of.Get("error_type") != "capability_required" || value < 0.025 || value > 0.035 {
+				t.Errorf("panel %q: %v", p.Title, got)
+			}
+		case of.Get("gen_ai_tool_name") != "read_note" || of.Get("mcp_method_name") != "tools/call":
+			t.Errorf("panel %q: %v", p.Title, got)
+		case strings.Contains(p.Title, "p99") && (value < 0.02 || value > 0.05), !strings.Contains(p.Title, "p99") && (value < 0.025 || value > 0.035):
+			t.Errorf("panel %q: %v", p.Title, got)
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d panels of MCP", seen)
 	}
 }
 
