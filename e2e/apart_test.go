@@ -31,6 +31,7 @@ import (
 // replica is one remote gateway.
 type replica struct {
 	w       *town
+	agent   string // that it is in front of; documents where empty
 	state   string
 	address string
 	flags   []string
@@ -73,7 +74,7 @@ func (r *replica) enroll() {
 	t := r.w.t
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(strings.TrimSpace(r.w.run("gateway", "token", "--agent", "documents"))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.TrimSpace(r.w.run("gateway", "token", "--agent", cmp.Or(r.agent, "documents")))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), cmp.Or(r.program, binary), "gateway", "enroll", "--server", r.w.url, "--token-file", file, "--state", r.state).CombinedOutput()

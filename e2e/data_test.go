@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -88,9 +90,9 @@ identity:
   callers: [{agent: desk, key: "%s"}]
 data: {mode: enforce, delegates: [desk]}
 agents:
-  - {id: mail, upstream: "%s", protocol: mcp, mode: prefer}
-  - {id: contacts, upstream: "%s", protocol: mcp, mode: prefer}
-  - {id: bank, upstream: "%s", protocol: mcp, mode: require}
+  - {id: mail, upstream: "%s", protocol: mcp, mode: prefer%s}
+  - {id: contacts, upstream: "%s", protocol: mcp, mode: prefer%s}
+  - {id: bank, upstream: "%s", protocol: mcp, mode: require%s}
 offers:
   mail: [{id: "mail:read", operations: [read]}]
   contacts: [{id: "contacts:read", operations: [look_up]}]
@@ -113,16 +115,27 @@ policies: [policies.cedar]
 limits: {denials: 0}
 `
 
-// dataTown is mail that strangers write, an address book, and a bank, behind one gateway.
+// dataTown is mail that strangers write, an address book, and a bank, behind the gateway of
+// the server or each behind a remote one.
 type dataTown struct {
 	*town
 	box, book, bank *toolbox
+	gateways        map[string]*replica // by agent; none where the server's own is in front
 }
 
-func newDataTown(t *testing.T) *dataTown {
+// newDataTown has remote gateways in front of the agents that are named.
+func newDataTown(t *testing.T, remote ...string) *dataTown {
 	t.Helper()
 	port := freePort(t)
-	d := &dataTown{town: &town{t: t, dir: t.TempDir(), url: "http://127.0.0.1:" + port, sign: new(proofs)}}
+	d := &dataTown{town: &town{t: t, dir: t.TempDir(), url: "http://127.0.0.1:" + port, sign: new(proofs), fronts: map[string]string{}}, gateways: map[string]*replica{}}
+	at := func(agent string) string {
+		if !slices.Contains(remote, agent) {
+			return ""
+		}
+		r := &replica{w: d.town, agent: agent, state: filepath.Join(t.TempDir(), "state"), address: "127.0.0.1:" + freePort(t)}
+		d.gateways[agent], d.fronts[agent] = r, "http://"+r.address
+		return fmt.Sprintf(", gateway_url: %q", d.fronts[agent])
+	}
 	d.reader = d.caller("")
 	d.box = newToolbox(t, map[string]*mcp.CallToolResult{"read_mail": saying(attackersMail)})
 	book := saying("")
@@ -130,8 +143,12 @@ func newDataTown(t *testing.T) *dataTown {
 	d.book = newToolbox(t, map[string]*mcp.CallToolResult{"look_up": book})
 	d.bank = newToolbox(t, map[string]*mcp.CallToolResult{"pay": saying("paid"), "note": saying("noted"), "balance": saying("100")})
 	d.write("policies.cedar", `permit(principal, action in Action::"bank/bank:pay", resource == Agent::"bank");`)
-	d.write("powerbox.yaml", fmt.Sprintf(dataConfiguration, port, d.url, aliceToken, bobToken, d.reader.key.Public().Thumbprint(), d.box.url, d.book.url, d.bank.url))
+	d.write("powerbox.yaml", fmt.Sprintf(dataConfiguration, port, d.url, aliceToken, bobToken, d.reader.key.Public().Thumbprint(), d.box.url, at("mail"), d.book.url, at("contacts"), d.bank.url, at("bank")))
 	d.boot()
+	for _, r := range d.gateways {
+		r.enroll()
+		r.boot()
+	}
 	return d
 }
 
@@ -197,8 +214,22 @@ func hears(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestDataHasAnOrigin(t *testing.T) {
-	d := newDataTown(t)
+func TestDataHasAnOrigin(t *testing.T) { newDataTown(t).hasAnOrigin(t) }
+
+// Labels that one remote gateway makes hold at the others, and at the server's own gateway.
+func TestDataHasAnOriginAtRemoteGateways(t *testing.T) {
+	newDataTown(t, "mail", "contacts", "bank").hasAnOrigin(t)
+}
+
+func TestDataHasAnOriginAtSomeRemoteGateways(t *testing.T) {
+	d := newDataTown(t, "mail", "bank")
+	t.Run("ATK-113 an injected account is not paid", d.injected)
+	t.Run("ATK-114 nothing sheds what was read", d.notShed)
+	t.Run("ATK-113 a gateway speaks of its own agent alone", d.falseGateway)
+	t.Run("without the server", d.serverAway)
+}
+
+func (d *dataTown) hasAnOrigin(t *testing.T) {
 	t.Run("ATK-113 an injected account is not paid", d.injected)
 	t.Run("ATK-113 a person can approve the call", d.approved)
 	t.Run("ATK-114 nothing sheds what was read", d.notShed)
@@ -222,12 +253,23 @@ func (d *dataTown) injected(t *testing.T) {
 	a.tool(t, "contacts", "look_up", nil)
 	hears(t, "the friend's account, looked up", a.pay(t, "DE02BOB"), "paid")
 	hears(t, "the attacker's account, at another path of the book", a.pay(t, "AT99EVIL"), unreadValue)
+	d.arrived("agent=bank&decision=DENY&limit=1", "address-book")
 	out, _ := d.cli("explain", d.records("agent=bank&decision=DENY&limit=1")[0].ID, "-c", "powerbox.yaml")
 	for _, want := range []string{"data_origin", "inbox (untrusted)", "address-book (trusted)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("powerbox explain does not say %q:\n%s", want, out)
 		}
 	}
+}
+
+// arrived waits until the newest record of a query has some text: a remote gateway sends its
+// records a moment later.
+func (d *dataTown) arrived(query, text string) {
+	d.t.Helper()
+	d.soon("a record with "+text, func() bool {
+		found := d.records(query)
+		return len(found) > 0 && strings.Contains(string(d.operator(http.MethodGet, "/v1/records/"+found[0].ID, nil)), text)
+	})
 }
 
 func (d *dataTown) approved(t *testing.T) {
@@ -389,9 +431,22 @@ func (d *dataTown) labels(t *testing.T) {
 func (d *dataTown) observes(t *testing.T) {
 	text := (&bank{town: d.town}).file("powerbox.yaml")
 	d.again(func() { d.write("powerbox.yaml", strings.Replace(text, "{mode: enforce,", "{mode: observe,", 1)) })
+	for _, r := range d.gateways {
+		eventually(t, 15*time.Second, func() string { return "the gateway does not take the configuration over\n" + r.log.String() }, func() bool {
+			return strings.Contains(r.log.String(), "was taken over")
+		})
+	}
+	taken := time.Now() // proofs have whole seconds
+	eventually(t, 15*time.Second, func() string { return "time stands still" }, func() bool { return time.Since(taken) > 2*time.Second })
 	a := d.agent(t)
 	a.tool(t, "mail", "read_mail", nil)
 	hears(t, "the attacker's account", a.pay(t, "AT99EVIL"), "paid")
+	d.arrived("agent=bank&decision=ALLOW&limit=1", "data_origin_observed")
+	if bank := d.gateways["bank"]; bank != nil { // which looks on, also without the server
+		killed(t, d.process)
+		hears(t, "without the server", a.tool(t, "bank", "balance", nil), "100")
+		return
+	}
 	var codes []string
 	for _, r := range d.records("agent=bank&decision=ALLOW&limit=3") {
 		for _, why := range r.Powerbox.Reasons {
@@ -430,5 +485,55 @@ func TestATK113_ResultsOfAgentsHaveAnOrigin(t *testing.T) {
 	denied(t, send("x"), "data_origin")
 	if got := len(w.mail.got()); got != 1 {
 		t.Errorf("%d calls reached the mail agent", got)
+	}
+}
+
+// falseGateway has the key of one gateway speak of data of other agents.
+func (d *dataTown) falseGateway(t *testing.T) {
+	bank, mail := d.falselyAs(d.gateways["bank"].state), d.falselyAs(d.gateways["mail"].state)
+	const lookUp, account = "contacts/contacts:read/look_up", "/entries/*/account"
+	value := func(operation, path string) []link.DataValue {
+		return []link.DataValue{{Operation: operation, Path: path, Value: json.RawMessage(`"AT99EVIL"`)}}
+	}
+	a := d.agent(t)
+	by := []string{"key:" + a.key.Public().Thumbprint()}
+	for what, c := range map[string]struct {
+		by   falseGateway
+		ask  link.DataQuery
+		want int
+	}{
+		"values of another agent's results":      {mail, link.DataQuery{Do: link.DataEarn, Values: value(lookUp, account)}, http.StatusForbidden},
+		"values that no rule names":              {mail, link.DataQuery{Do: link.DataEarn, Values: value("mail/mail:read/read", "")}, http.StatusForbidden},
+		"the label of another agent":             {mail, link.DataQuery{Do: link.DataNote, Label: &link.DataLabel{Source: "address-book"}}, http.StatusForbidden},
+		"its own results as trusted":             {mail, link.DataQuery{Do: link.DataNote, Label: &link.DataLabel{Source: "inbox"}}, http.StatusForbidden},
+		"its own label":                          {mail, link.DataQuery{Do: link.DataNote, Label: &link.DataLabel{Source: "inbox", Untrusted: true}}, http.StatusOK},
+		"whether a value was read, without rule": {mail, link.DataQuery{Do: link.DataHasRead, Values: value(lookUp, account)}, http.StatusForbidden},
+		"whether another path was read":          {bank, link.DataQuery{Do: link.DataHasRead, Values: value(lookUp, "/note")}, http.StatusForbidden},
+		"whether a value was read":               {bank, link.DataQuery{Do: link.DataHasRead, Values: value(lookUp, account)}, http.StatusOK},
+		"no known question":                      {bank, link.DataQuery{Do: "forget"}, http.StatusBadRequest},
+	} {
+		c.ask.Holders = by
+		var got link.DataAnswer
+		if status := c.by.tells(link.PathData, c.ask, &got); status != c.want {
+			t.Errorf("%s: %d; want %d", what, status, c.want)
+		}
+		if slices.Contains(got.Read, true) {
+			t.Errorf("%s: the value counts as read", what)
+		}
+	}
+	if status := bank.tells(link.PathData, link.DataQuery{Do: link.DataReached}, nil); status != http.StatusBadRequest {
+		t.Errorf("without holders: %d", status)
+	}
+}
+
+// serverAway has a remote gateway that enforces refuse what it cannot ask about.
+func (d *dataTown) serverAway(t *testing.T) {
+	a := d.agent(t)
+	hears(t, "with the server", a.tool(t, "bank", "balance", nil), "100")
+	before := d.bank.count("balance")
+	killed(t, d.process)
+	hears(t, "without the server", a.tool(t, "bank", "balance", nil), "cannot be told now")
+	if got := d.bank.count("balance"); got != before {
+		t.Errorf("%d calls reached the bank without the server", got-before)
 	}
 }

@@ -272,12 +272,13 @@ type town struct {
 	mail      *stock
 	process   *exec.Cmd
 	log       *lockedBuffer
-	apart     string       // base URL of the documents agent's gateways, where they are apart
-	client    *http.Client // that posts; nil for the default one
-	env       []string     // further environment of the server
-	flags     []string     // further flags of a node
-	program   string       // instead of the binary; "" for that
-	database  string       // URL of its PostgreSQL database; "" for a file of SQLite
+	apart     string            // base URL of the documents agent's gateways, where they are apart
+	fronts    map[string]string // base URLs of the gateways of other agents, where they are apart
+	client    *http.Client      // that posts; nil for the default one
+	env       []string          // further environment of the server
+	flags     []string          // further flags of a node
+	program   string            // instead of the binary; "" for that
+	database  string            // URL of its PostgreSQL database; "" for a file of SQLite
 }
 
 type lockedBuffer struct {
@@ -547,6 +548,9 @@ func (w *town) boot(flags ...string) {
 func (w *town) agentURL(agent string) string {
 	if agent == "documents" && w.apart != "" {
 		return w.apart + "/agents/" + agent
+	}
+	if at := w.fronts[agent]; at != "" {
+		return at + "/agents/" + agent
 	}
 	return w.url + "/agents/" + agent
 }

@@ -49,6 +49,16 @@ func (s Sink) Asks() bool {
 	return s.Untrusted == AskPerson || s.Confidential == AskPerson || len(s.From) > 0 && s.Otherwise == AskPerson
 }
 
+// Unasked is the rule where no person can be asked: it refuses what it would ask about.
+func (s Sink) Unasked() Sink {
+	for _, e := range []*Effect{&s.Untrusted, &s.Confidential, &s.Otherwise} {
+		if *e == AskPerson {
+			*e = Refuse
+		}
+	}
+	return s
+}
+
 // From says that an argument may hold what results of an operation hold at a path.
 type From struct {
 	Argument string
@@ -82,11 +92,78 @@ type DataBook interface {
 	HasRead(ctx context.Context, by Reading, values []Value) ([]bool, error)
 }
 
+// DataKeeper keeps what callers read.
+type DataKeeper interface {
+	DataBook
+	// Note keeps a label of data that is about to reach a reader.
+	Note(ctx context.Context, by Reading, l Label) error
+	// Earn keeps values of a trusted result.
+	Earn(ctx context.Context, by Reading, values []Value) error
+}
+
+// Bounds of the values that one result leaves.
+const (
+	maxEarned      = 1000 // values
+	maxEarnedBytes = 1024 // of one value
+)
+
+// Flow is the origin of what an operation answers, and what may flow into its calls.
+type Flow struct {
+	Yields Label
+	Sink   Sink
+	Paths  []string // of results, at which values can be earned
+}
+
+// Earned returns the values of results of an operation that a rule can ask about: the
+// strings and numbers at the paths, where the results are trusted.
+func (f Flow) Earned(operation string, results ...powerbox.Value) []Value {
+	if f.Yields.Untrusted {
+		return nil
+	}
+	var out []Value
+	for _, path := range f.Paths {
+		for _, result := range results {
+			for _, v := range valuesAt(result, path) {
+				if len(out) < maxEarned && len(v.String()) <= maxEarnedBytes {
+					out = append(out, Value{Operation: operation, Path: path, Value: v})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// valuesAt returns the strings and numbers at a path of a result: a JSON pointer in which * is
+// every element of an array.
+func valuesAt(v powerbox.Value, path string) []powerbox.Value {
+	here, names := []powerbox.Value{v}, strings.Split(path, "/")
+	for _, name := range names[1:] { // before the first slash there is nothing
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+		var next []powerbox.Value
+		for _, one := range here {
+			if elements, isList := one.Elements(); isList && name == "*" {
+				next = append(next, elements...)
+			} else if member, ok := one.Get(name); ok {
+				next = append(next, member)
+			}
+		}
+		here = next
+	}
+	return slices.DeleteFunc(slices.Clone(here), func(v powerbox.Value) bool {
+		return v.Kind() != powerbox.KindString && v.Kind() != powerbox.KindNumber
+	})
+}
+
 // Data are the rules about the origin of data that a call is held to.
 type Data struct {
 	Book            DataBook
 	Observe         bool // note what would be refused, and refuse nothing
 	Principal, Task string
+	// Readers read what the call answers, beside the holders that it proves.
+	Readers []string
+	// Yields is the label of what the call answers, nil where that is no data. The gate only
+	// keeps it for the caller of [Gate.Check].
+	Yields *Label
 	// Sink returns the rule of an operation; the zero one for none.
 	Sink func(op powerbox.Operation) Sink
 	// Delegates reports whether a holder hands work to agents and reads no results, by the
@@ -108,7 +185,7 @@ var unknownOrigin = []Reached{{Label: Label{Source: "unknown", Untrusted: true}}
 func (c *Call) readers(held Held) []string {
 	through := slices.DeleteFunc(slices.Clone(held.Through), c.Ask.Data.Delegates)
 	var out []string
-	for _, holder := range append(through, held.Holder, c.Caller.Holder) {
+	for _, holder := range slices.Concat(through, []string{held.Holder, c.Caller.Holder}, c.Ask.Data.Readers) {
 		if holder != "" && !slices.Contains(out, holder) {
 			out = append(out, holder)
 		}

@@ -214,3 +214,34 @@ func TestATK115_ValuesAreEqualByTypeAndContent(t *testing.T) {
 		}
 	}
 }
+
+func TestPathsOfResults(t *testing.T) {
+	result, err := powerbox.ParseValue([]byte(`{"entries":[{"iban":"A","x":{"n":1}},{"iban":["B"]},{"iban":"C"}],"a/b":{"~":"T"},"*":"star","text":"t"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := func(path string, results ...powerbox.Value) string {
+		var out []powerbox.Value
+		for _, v := range (Flow{Paths: []string{path}}).Earned("a/b/c", results...) {
+			if v.Operation != "a/b/c" || v.Path != path {
+				t.Errorf("%q: a value of %s at %q", path, v.Operation, v.Path)
+			}
+			out = append(out, v.Value)
+		}
+		return fmt.Sprint(out)
+	}
+	for path, want := range map[string]string{
+		"/entries/*/iban": `["A" "C"]`, "/entries/*/iban/*": `["B"]`, "/entries/*/x/n": `[1]`, "/entries/0/iban": `[]`, "/entries": `[]`,
+		"/a~1b/~0": `["T"]`, "/*": `["star"]`, "/text": `["t"]`, "": `[]`, "/": `[]`, "/text/": `[]`, "/none/*/iban": `[]`,
+	} {
+		if got := values(path, result); got != want {
+			t.Errorf("%q: %s; want %s", path, got, want)
+		}
+	}
+	if got := values("", powerbox.String("whole"), powerbox.String(strings.Repeat("x", 2000))); got != `["whole"]` {
+		t.Errorf("the whole result: %s", got)
+	}
+	if got := (Flow{Yields: Label{Untrusted: true}, Paths: []string{""}}).Earned("a/b/c", powerbox.String("whole")); got != nil {
+		t.Errorf("an untrusted result vouches for %v", got)
+	}
+}

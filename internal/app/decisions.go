@@ -27,7 +27,7 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		Gate: g, Agent: i.guarded, Origin: w.Force.Origin, Scope: w.Force.Scope,
 		Collections: map[string]string{}, Nowhere: trust.Issuer, Pseudonym: i.Issuer.Pseudonym,
 		Redact: proxy.Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
-		Approvals: i.guardAsks(), Queue: i.queue, URL: i.Config.Issuer.URL,
+		Beside: api.Beside{Approvals: i.guardAsks(), Data: i.guardData(w, a.Now)}, Queue: i.queue, URL: i.Config.Issuer.URL,
 	}
 	d.Known = api.SearchKnown{Agents: i.agentNames, Users: i.searchUsers, Items: func(agent, collection string) (ids []string) {
 		known, err := i.Resources(agent)
@@ -110,7 +110,12 @@ func (i *Instance) guarded(ctx context.Context, id string) (api.Guarded, bool, e
 	}
 	out := api.Guarded{Target: target, Skills: map[string]api.GuardedSkill{}}
 	for name, s := range skills {
-		out.Skills[name] = api.GuardedSkill{Operation: s.Operation, Handle: s.Handle, Write: s.Write, Approval: s.Approval}
+		out.Skills[name] = api.GuardedSkill{Operation: s.Operation, Handle: s.Handle, Write: s.Write, Approval: s.Approval, Flow: s.Flow}
+	}
+	for _, a := range i.current().Agents {
+		if a.ID == id {
+			out.Yields = proxy.LabelsOf(i.current(), id)[0]
+		}
 	}
 	out.Mode, err = i.mode(ctx, id)
 	return out, true, err

@@ -145,6 +145,7 @@ func (i *Instance) provider(c config.Agent, a Assembly, started time.Time, g *ga
 		RequireIssuer: conf.RequireIssuer, RequireProof: conf.RequireProof, IssuerAudience: conf.IssuerAudience, AnyHost: conf.AutonomousHosts == config.AnyHost,
 		Administrator: i.administrator(a.Dev),
 		Keys:          keysets.New(published{outbound.New(keysPolicy(a.Dev))}, a.Now),
+		Data:          i.providerData(c.ID, a.Now),
 		Backend:       services.route, Redact: proxy.Redaction(i.Config.Evidence.Arguments), Started: started, Now: a.Now, Random: rand.Reader, Log: a.Log,
 	})
 	if err == nil {

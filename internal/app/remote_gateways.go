@@ -20,10 +20,10 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 		Issuer: i.Issuer, Tasks: api.Tasks{Store: i.Store, Issuer: i.Issuer}, Links: api.Nonces{Store: i.Store}, Agents: i.gateway, Key: i.feedKey, URL: i.Config.Issuer.URL,
 		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
-		InForce: func() string { return i.Force.Now.Load().digest },
-		Issues:  func(agent string) string { return string(i.publishedKeys(agent)) },
-		Receipt: i.Admin.ReceiptAt,
-		Mode:    i.mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
+		InForce:     func() string { return i.Force.Now.Load().digest },
+		Issues:      func(agent string) string { return string(i.publishedKeys(agent)) },
+		RemoteCalls: api.RemoteCalls{Receipt: i.Admin.ReceiptAt, Data: i.remoteData(a.Now)},
+		Mode:        i.mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
 	}
 	if h, ok := i.holds(); ok {
 		g.Held = h.heldRemote
@@ -77,6 +77,7 @@ func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	if err := i.setupAgent(f, id, &c, &out); err != nil {
 		return out, err
 	}
+	setupData(id, now, &c, &out)
 	var err error
 	if out.OwnTokens, err = i.ownTokens(); err != nil {
 		return out, err

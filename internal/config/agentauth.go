@@ -82,6 +82,8 @@ type ProviderCapability struct {
 	Request     ServiceRequest            `key:"request" doc:"Request of an HTTP interface that executes it, instead of a backend; powerbox agent import openapi writes it."`
 	MCP         ServiceMCP                `key:"mcp" doc:"Tool of an MCP server that executes it, instead of a backend; powerbox agent import mcp writes it."`
 	A2A         ServiceA2A                `key:"a2a" doc:"Skill of an A2A agent that executes it, instead of a backend."`
+	Yields      Yields                    `key:"yields" doc:"Label of its results (docs/how-to/data-origin.md). It counts if data.mode is not off."`
+	Accepts     Accepts                   `key:"accepts" doc:"Data that may flow into its calls. It counts if data.mode is not off. An execution cannot wait for a person: where a rule asks one, it is refused."`
 }
 
 // ServiceRequest is a request of an HTTP interface. Every argument has one place in
@@ -114,9 +116,9 @@ type ServiceA2A struct {
 	Stream  bool   `key:"stream" doc:"Answer with the agent's stream (SendStreamingMessage)."`
 }
 
-// grantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,
+// GrantOfAgentAuth is the grant that capabilities of Agent Auth are operations of,
 // for skills of the same agent.
-const grantOfAgentAuth = "agent-auth"
+const GrantOfAgentAuth = "agent-auth"
 
 // granted checks a skill that is a capability of the agent's own Agent Auth.
 func (k checker) granted(path, agent, operation string) {
@@ -128,7 +130,7 @@ func (k checker) granted(path, agent, operation string) {
 		}
 	}
 	if names == nil {
-		k.place(path, "is of grant %q, and the agent issues no tokens for capabilities of Agent Auth; set agent_auth.tokens", grantOfAgentAuth)
+		k.place(path, "is of grant %q, and the agent issues no tokens for capabilities of Agent Auth; set agent_auth.tokens", GrantOfAgentAuth)
 		return
 	}
 	k.known(path, "capability of Agent Auth called", operation, names)

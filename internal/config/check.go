@@ -440,7 +440,7 @@ func (k checker) checkSkills() {
 			path := fmt.Sprintf("%s[%d]", at, i)
 			k.agrees(path, at, skills[:i], s)
 			switch ids := grantIDs(k.Offers[agent]); {
-			case s.Grant == grantOfAgentAuth:
+			case s.Grant == GrantOfAgentAuth:
 				k.granted(path+".operation", agent, s.Operation)
 			case slices.Contains(ids, s.Grant):
 				k.operation(path+".operation", agent, s.Grant, s.Operation)

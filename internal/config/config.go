@@ -242,7 +242,7 @@ type Skill struct {
 	Effect    string                `key:"effect" default:"write" enum:"read,write" doc:"Whether the skill changes anything."`
 	Approval  bool                  `key:"approval" doc:"A person must approve every call of it: the gateway holds the call and answers with a task in AUTH_REQUIRED. approvals.rules say who; without a rule, the user for whom the agent acts."`
 	Yields    Yields                `key:"yields" doc:"Label of the skill's results (docs/how-to/data-origin.md). It counts if data.mode is not off."`
-	Accepts   Accepts               `key:"accepts" doc:"Data that may flow into calls of the skill. It counts if data.mode is not off. Not for protocol: local and agents with gateway_url. Skills of one operation must agree."`
+	Accepts   Accepts               `key:"accepts" doc:"Data that may flow into calls of the skill. It counts if data.mode is not off. Skills of one operation must agree."`
 	Arguments map[string]Constraint `key:"arguments" doc:"All arguments that the skill takes, each with a constraint: a call has exactly these. Absent: any. Skills of one operation must agree in arguments and handle."`
 }
 

@@ -48,11 +48,12 @@ func (k checker) checkData() {
 	for i, caller := range k.Config.Data.Delegates {
 		k.known(fmt.Sprintf("data.delegates[%d]", i), "caller", caller, k.callers())
 	}
+	k.provided()
 	for _, agent := range slices.Sorted(maps.Keys(k.Skills)) {
 		skills := k.Skills[agent]
 		for i, s := range skills {
 			at := fmt.Sprintf("skills.%s[%d].accepts", agent, i)
-			k.accepts(at, agent, s)
+			k.accepts(at, s)
 			same := func(o Skill) bool { return o.Grant == s.Grant && o.Operation == s.Operation }
 			if first := skills[slices.IndexFunc(skills, same)]; !reflect.DeepEqual(first.Accepts, s.Accepts) || (first.Effect == "write") != (s.Effect == "write") && k.Config.Data.Mode != "off" {
 				k.place(at, "differs, or effect does, from skill %q, which is the same operation; want the same, or an operation of its own", first.Skill)
@@ -61,13 +62,40 @@ func (k checker) checkData() {
 	}
 }
 
-func (k checker) accepts(at, agent string, s Skill) {
-	if reflect.DeepEqual(s.Accepts, Accepts{Confidential: "allow", Otherwise: "refuse"}) {
-		return
+// provided wants rules of capabilities of Agent Auth that can be kept, and that are those of
+// the skills of the same operation.
+func (k checker) provided() {
+	for n, a := range k.Agents {
+		for i, c := range a.AgentAuth.Capabilities {
+			at := fmt.Sprintf("agents[%d].agent_auth.capabilities[%d].accepts", n, i)
+			s := Skill{Accepts: c.Accepts}
+			if properties, ok := c.Input.Get("properties"); ok {
+				s.Arguments = map[string]Constraint{}
+				members, _ := properties.Members()
+				for _, m := range members {
+					s.Arguments[m.Name] = Constraint{}
+				}
+			}
+			k.accepts(at, s)
+			if c.Location != "" && !k.noRule(c.Accepts) {
+				k.place(at, "the capability is executed at %s, where nothing would enforce this", c.Location)
+			}
+			for _, o := range k.Skills[a.ID] {
+				if o.Grant == GrantOfAgentAuth && o.Operation == c.Name && !reflect.DeepEqual(o.Accepts, c.Accepts) {
+					k.place(at, "differs from that of skill %q, which is the same operation", o.Skill)
+				}
+			}
+		}
 	}
-	of := slices.IndexFunc(k.Agents, func(a Agent) bool { return a.ID == agent })
-	if of >= 0 && (k.Agents[of].Protocol == "local" || k.Agents[of].GatewayURL != "") {
-		k.place(at, "only the server's own gateway labels results; the agent is local or has gateway_url, where nothing would enforce this")
+}
+
+func (checker) noRule(a Accepts) bool {
+	return reflect.DeepEqual(a, Accepts{Confidential: "allow", Otherwise: "refuse"})
+}
+
+func (k checker) accepts(at string, s Skill) {
+	if k.noRule(s.Accepts) {
+		return
 	}
 	for n, name := range s.Accepts.Deciding {
 		k.argument(fmt.Sprintf("%s.deciding[%d]", at, n), s, name)
@@ -93,16 +121,28 @@ func (k checker) argument(at string, s Skill, name string) {
 func (k checker) trusted(at, operation string) {
 	agent, name, _ := strings.Cut(operation, "/")
 	var found bool
-	for _, s := range k.Skills[agent] {
-		if s.Grant+"/"+s.Operation != name {
-			continue
+	if slices.ContainsFunc(k.Agents, func(a Agent) bool { return a.ID == agent && a.Protocol == "local" }) {
+		k.place(at, "agent %q is local: its results stay in its program, so no value of them can be read here; want an operation of an agent behind a gateway", agent)
+		return
+	}
+	yields := func(kind, of string, y Yields) {
+		if found = true; y.Trust != "trusted" {
+			k.place(at, "%s %q of the operation yields untrusted results, which vouch for nothing; want yields.trust: trusted, if that is true", kind, of)
 		}
-		if found = true; s.Yields.Trust != "trusted" {
-			k.place(at, "skill %q of the operation yields untrusted results, which vouch for nothing; want yields.trust: trusted, if that is true", s.Skill)
-			return
+	}
+	for _, s := range k.Skills[agent] {
+		if s.Grant+"/"+s.Operation == name {
+			yields("skill", s.Skill, s.Yields)
+		}
+	}
+	for _, a := range k.Agents {
+		for _, c := range a.AgentAuth.Capabilities {
+			if a.ID == agent && GrantOfAgentAuth+"/"+c.Name == name {
+				yields("capability", c.Name, c.Yields)
+			}
 		}
 	}
 	if !found {
-		k.place(at, "no skill is operation %q; want agent/grant/operation of a skill", operation)
+		k.place(at, "no skill is operation %q; want agent/grant/operation of a skill, or agent/%s/name of a capability of Agent Auth", operation, GrantOfAgentAuth)
 	}
 }

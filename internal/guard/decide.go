@@ -48,6 +48,10 @@ type Lease struct {
 	// Approved has what people approved for this holder and task. It lifts questions alone.
 	Approved []powerbox.Authority
 	Frame    Frame
+	// Read are the sources of untrusted data that the session has read, Reads those that this
+	// call reads, and Untrusted what follows from that.
+	Read, Reads []string
+	Untrusted   Untrusted
 }
 
 // Decide decides the steps of a call at a time. A call is as good as its worst step.
@@ -103,16 +107,16 @@ func (l Lease) one(n Need, now time.Time) Verdict {
 		v.Reasons = []Reason{{Code: CodeProtected, Need: n, Text: "no session may do this: " + n.String() + " would change or reveal what guards it, or name programs that other commands run"}}
 		return v
 	}
+	approved := func(a powerbox.Authority) bool { return n.decide("", a, now).Allowed }
 	d := n.decide("", l.Authority, now)
 	if d.Allowed {
-		return v
+		return l.after(v, n, approved)
 	}
 	if n.decide(AskPrefix, l.Authority, now).Allowed {
-		if slices.ContainsFunc(l.Approved, func(a powerbox.Authority) bool { return n.decide("", a, now).Allowed }) {
-			return v
+		if !slices.ContainsFunc(l.Approved, approved) {
+			v.Answer, v.Asks = Ask, []Need{n}
 		}
-		v.Answer, v.Asks = Ask, []Need{n}
-		return v
+		return l.after(v, n, approved)
 	}
 	v.Answer = Deny
 	code := string(powerbox.CodeOperation)

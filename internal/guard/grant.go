@@ -45,6 +45,8 @@ type Grant struct {
 	Main *Section `yaml:"main,omitempty"`
 	// Agents are the leases of sub-agents by type, "*" for all others.
 	Agents map[string]Section `yaml:"agents,omitempty"`
+	// Untrusted holds the session and its sub-agents to the origin of what they read.
+	Untrusted Untrusted `yaml:"untrusted,omitempty"`
 }
 
 // MaxGrantBytes bounds the text of a grant.
@@ -81,6 +83,9 @@ func (g Grant) Authority(at shell.Place, window powerbox.Window) (powerbox.Autho
 
 // Check reports what in a grant cannot be used in a project.
 func (g Grant) Check(at shell.Place) error {
+	if err := g.Untrusted.check(at); err != nil {
+		return err
+	}
 	sections := map[string]Section{"": g.Section}
 	if g.Main != nil {
 		sections["main: "] = *g.Main

@@ -24,6 +24,8 @@ type Proxy struct {
 	// Consented returns the source of the secrets that persons consented to at an agent. It is
 	// nil without a store, which keeps them.
 	Consented func(config.Agent) (credential.Source, error)
+	// Earned are the paths of results that rules name, by operation; nil for those of Config.
+	Earned map[string][]string
 }
 
 // URLOf is the public URL of a configured agent at the gateway.

@@ -238,7 +238,29 @@ func (g *remoteGateway) load(ctx context.Context) (*face, error) {
 	if f.config, err = config.Load("the server's setup", f.read, nil); err != nil {
 		return nil, err
 	}
+	f.takeRules()
 	return f, f.dev(g.options.Dev)
+}
+
+// takeRules puts the rules about data of other agents back into the skills.
+func (f *face) takeRules() {
+	for agent, skills := range f.config.Skills {
+		for n := range skills {
+			for _, from := range f.setup.Data.From[skills[n].Skill] {
+				skills[n].Accepts.From = append(skills[n].Accepts.From, config.From(from))
+			}
+		}
+		f.config.Skills[agent] = skills
+	}
+	if f.setup.Data.Paths == nil {
+		f.setup.Data.Paths = map[string][]string{}
+	}
+}
+
+// data is how labels of results are kept at the server, nil where nothing is labelled.
+func (g *remoteGateway) data(f *face) *gateway.Data {
+	c := f.config.Data
+	return proxy.DataOf(c, link.Data{Remote: g.remote, Observe: c.Mode == "observe", Keep: c.Keep, Now: g.now})
 }
 
 // renew takes over another configuration of the server. Calls that are under way
@@ -321,7 +343,7 @@ func (g *remoteGateway) front(f *face) error {
 	if err != nil {
 		return err
 	}
-	p := &proxy.Proxy{Config: f.config, Read: f.read, Now: g.now}
+	p := &proxy.Proxy{Config: f.config, Read: f.read, Now: g.now, Earned: f.setup.Data.Paths}
 	scopes, err := proxy.ScopesOf(f.config)
 	if err != nil {
 		return err
@@ -372,7 +394,7 @@ func (g *remoteGateway) answers(f *face, s *proxy.Scopes, chains gate.Chains) ga
 		Vouches:    chains.Vouches,
 		Mode:       g.remote.Mode, ModeSet: g.remote.ModeSet, Origin: s.Origin, Scope: s.Scope, Plans: s.Plans,
 		ByPolicy: g.remote.ByPolicy, Pseudonym: g.remote.Pseudonym, Redact: proxy.Redaction(f.config.Evidence.Arguments),
-		Receipt: g.remote.Receipt,
+		Receipt: g.remote.Receipt, Data: g.data(f),
 	}
 }
 

@@ -37,6 +37,7 @@ type draft struct {
 type draftSkill struct {
 	id, operation string
 	read          bool
+	hints         toolHints // of a tool
 }
 
 func (s draftSkill) effect() string { return map[bool]string{true: "read", false: "write"}[s.read] }
@@ -142,7 +143,7 @@ func (d *draft) guess() {
 			name = fmt.Sprintf("%s_%d", operationOf(skill), n)
 		}
 		taken[name] = true
-		d.skills = append(d.skills, draftSkill{skill, name, reads(skill)})
+		d.skills = append(d.skills, draftSkill{id: skill, operation: name, read: reads(skill)})
 	}
 }
 
@@ -275,6 +276,9 @@ func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	fmt.Fprintf(p.Stdout, "guessed, please check:\n")
 	for _, s := range d.skills {
 		fmt.Fprintf(p.Stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
+		if said := s.hints.said(); said != "" {
+			fmt.Fprintf(p.Stdout, "    the server says %s\n", said)
+		}
 	}
 	behind := d.agent
 	switch {

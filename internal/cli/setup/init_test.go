@@ -1,10 +1,12 @@
 package setup
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
@@ -37,6 +39,44 @@ func TestInitGuessesEffects(t *testing.T) {
 	} {
 		if reads(skill) != read {
 			t.Errorf("%q reads: %t", skill, !read)
+		}
+	}
+}
+
+// TestInitReadsAnnotationsAsClaims: an annotation makes a guess narrower, or is written down
+// for a person. None makes results trusted, or a tool that writes by its name read.
+func TestInitReadsAnnotationsAsClaims(t *testing.T) {
+	yes, no := true, false
+	d := draft{mcp: "http://127.0.0.1:1/mcp", out: "powerbox.yaml", user: "dev", token: "0123456789", id: "notes"}
+	err := d.guessTools([]mcpTool{
+		{"frobnicate", toolHints{ReadOnly: true, OpenWorld: &no}},
+		{"get_report", toolHints{Destructive: &yes, OpenWorld: &yes}},
+		{"delete_note", toolHints{ReadOnly: true}},
+		{"read_note", toolHints{}},
+	}, "the server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := d.yaml()
+	for _, want := range []string{
+		`operation: "frobnicate", effect: read} # guess; the server says readOnlyHint: true, openWorldHint: false` + "\n" +
+			"      # if only you and the user can write its results, add yields: {trust: trusted, source: notes}\n",
+		`operation: "get_report", effect: write} # guess; the server says destructiveHint: true, openWorldHint: true` + "\n" +
+			"      # to ask a person about each call, add approval: true\n",
+		`operation: "delete_note", effect: write} # guess; the server says readOnlyHint: true` + "\n",
+		`operation: "read_note", effect: read} # guess` + "\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the file lacks %q:\n%s", want, text)
+		}
+	}
+	c, err := config.Load("powerbox.yaml", func(string) ([]byte, error) { return []byte(text), nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Skills["notes"] {
+		if s.Yields.Trust != "untrusted" || s.Approval {
+			t.Errorf("%s is %+v by the word of the server", s.Skill, s)
 		}
 	}
 }

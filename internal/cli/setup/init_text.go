@@ -33,10 +33,7 @@ func (d *draft) yaml() string {
 	}
 	d.agents(&b)
 	d.offers(&b)
-	fmt.Fprintf(&b, "skills:\n  %s:\n", bare(d.id))
-	for _, s := range d.skills {
-		fmt.Fprintf(&b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess\n", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
-	}
+	d.yamlSkills(&b)
 	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
 	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), strconv.Quote(resources+d.id+".yaml"))
 	if policies != "" {
@@ -46,6 +43,25 @@ func (d *draft) yaml() string {
 		b.WriteString(proposedWitness)
 	}
 	return b.String()
+}
+
+// yamlSkills writes the skills. What a server says of its tools stands in comments: a person
+// decides what to believe.
+func (d *draft) yamlSkills(b *strings.Builder) {
+	if slices.ContainsFunc(d.skills, func(s draftSkill) bool { return s.hints.said() != "" }) {
+		b.WriteString("# \"The server says\" are annotations of MCP. They are the server's own word: believe them only if you trust it.\n")
+	}
+	fmt.Fprintf(b, "skills:\n  %s:\n", bare(d.id))
+	for _, s := range d.skills {
+		fmt.Fprintf(b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
+		if said := s.hints.said(); said != "" {
+			fmt.Fprintf(b, "; the server says %s", said)
+		}
+		b.WriteString("\n")
+		if advice := s.hints.advice(d.id, s.read); advice != "" {
+			fmt.Fprintf(b, "      # %s\n", advice)
+		}
+	}
 }
 
 // agents writes the agent, or the MCP server.

@@ -24,8 +24,55 @@ const (
 
 // mcpTool is a tool as its server describes it.
 type mcpTool struct {
-	Name     string
-	ReadOnly bool // by the server's own word, which binds it to nothing
+	Name  string
+	Hints toolHints
+}
+
+// toolHints are the annotations of a tool. They are the server's own word, which binds it to
+// nothing: a person has to confirm what would permit more.
+type toolHints struct {
+	ReadOnly               bool
+	Destructive, OpenWorld *bool // nil where the server says nothing
+}
+
+func hintsOf(a *mcp.ToolAnnotations) toolHints {
+	if a == nil {
+		return toolHints{}
+	}
+	return toolHints{a.ReadOnlyHint, a.DestructiveHint, a.OpenWorldHint}
+}
+
+// destroys reports whether the server calls a tool destructive.
+func (h toolHints) destroys() bool { return h.Destructive != nil && *h.Destructive }
+
+// closed reports whether the server says that a tool has no results of strangers.
+func (h toolHints) closed() bool { return h.OpenWorld != nil && !*h.OpenWorld }
+
+// said are the annotations as the server wrote them.
+func (h toolHints) said() string {
+	var all []string
+	if h.ReadOnly {
+		all = append(all, "readOnlyHint: true")
+	}
+	if h.Destructive != nil {
+		all = append(all, fmt.Sprintf("destructiveHint: %t", *h.Destructive))
+	}
+	if h.OpenWorld != nil {
+		all = append(all, fmt.Sprintf("openWorldHint: %t", *h.OpenWorld))
+	}
+	return strings.Join(all, ", ")
+}
+
+// advice is what a person can add to a skill of agent who believes the server.
+func (h toolHints) advice(agent string, read bool) string {
+	var all []string
+	if h.closed() {
+		all = append(all, "if only you and the user can write its results, add yields: {trust: trusted, source: "+bare(agent)+"}")
+	}
+	if h.destroys() && !read {
+		all = append(all, "to ask a person about each call, add approval: true")
+	}
+	return strings.Join(all, "; ")
 }
 
 // mcpToolsOf asks an MCP server at its endpoint for its tools, as a client would.
@@ -46,7 +93,7 @@ func mcpToolsOf(ctx context.Context, via http.RoundTripper, endpoint string) ([]
 		if len(tools) == mcpListed {
 			return nil, fmt.Errorf("the MCP server at %s has more than %d tools", endpoint, mcpListed)
 		}
-		tools = append(tools, mcpTool{tool.Name, tool.Annotations != nil && tool.Annotations.ReadOnlyHint})
+		tools = append(tools, mcpTool{tool.Name, hintsOf(tool.Annotations)})
 	}
 	sorting.Sort(tools, func(a, b mcpTool) int { return strings.Compare(a.Name, b.Name) })
 	return tools, nil
@@ -62,7 +109,8 @@ func (d *draft) readMCP(ctx context.Context, via http.RoundTripper) error {
 }
 
 // guessTools guesses which operation each tool is. A tool that calls itself one that only
-// reads, and whose name says nothing else, is taken to read.
+// reads, and whose name says nothing else, is guessed to read. One that calls itself
+// destructive writes, whatever its name. No annotation makes results trusted.
 func (d *draft) guessTools(tools []mcpTool, which string) error {
 	if len(tools) == 0 {
 		return fmt.Errorf("%s has no tools, so there is nothing that could be granted", which)
@@ -71,14 +119,15 @@ func (d *draft) guessTools(tools []mcpTool, which string) error {
 		d.id = "tools"
 	}
 	d.card = a2a.CardView{Name: which}
-	only := map[string]bool{}
+	hints := map[string]toolHints{}
 	for _, t := range tools {
 		d.card.Skills = append(d.card.Skills, t.Name)
-		only[t.Name] = t.ReadOnly
+		hints[t.Name] = t.Hints
 	}
 	d.guess()
 	for n, s := range d.skills {
-		d.skills[n].read = s.read || only[s.id] && !writes(s.id)
+		h := hints[s.id]
+		d.skills[n].hints, d.skills[n].read = h, (s.read || h.ReadOnly && !writes(s.id)) && !h.destroys()
 	}
 	return nil
 }

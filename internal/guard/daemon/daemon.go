@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -217,7 +219,15 @@ func (d *Daemon) verdict(s *session, a *agent, steps []guard.Step, now time.Time
 	if err != nil {
 		return guard.Verdict{}, err
 	}
-	l := guard.Lease{Authority: authority, Approved: a.approved, Frame: guard.Frame{Project: s.Project, State: d.config.State}}
+	var needs []guard.Need
+	for _, step := range steps {
+		needs = slices.Concat(needs, step.Always, step.Table)
+	}
+	reads, err := s.grant.Untrusted.Sources(needs, Place(s.Project, d.config.Home))
+	if err != nil {
+		return guard.Verdict{}, err
+	}
+	l := guard.Lease{Authority: authority, Approved: a.approved, Frame: guard.Frame{Project: s.Project, State: d.config.State}, Read: s.Read, Reads: reads, Untrusted: s.grant.Untrusted}
 	return l.Decide(steps, now), nil
 }
 
@@ -265,7 +275,40 @@ func (d *Daemon) conclude(s *session, a *agent, e guard.Event, v guard.Verdict, 
 	if answer == guard.Ask && !e.CanAsk {
 		answer = guard.Deny
 	}
+	if answer != guard.Deny { // the client makes the call
+		if err := d.noteRead(s, v); err != nil {
+			return clients.Reply{}, err
+		}
+	}
 	return clients.Reply{Answer: answer, Text: "Powerbox guard: " + text}, nil
+}
+
+// maxSources is how many sources of untrusted data a session names.
+const maxSources = 32
+
+// noteRead keeps the sources of untrusted data that a call reads, before it is made. What
+// people approved before the first of them counts no more.
+func (d *Daemon) noteRead(s *session, v guard.Verdict) error {
+	sources, err := s.grant.Untrusted.Sources(v.Needs, Place(s.Project, d.config.Home))
+	if err != nil {
+		return err
+	}
+	before := len(s.Read)
+	for _, source := range sources {
+		if !slices.Contains(s.Read, source) && len(s.Read) < maxSources {
+			s.Read = append(s.Read, source)
+		}
+	}
+	if len(s.Read) == before {
+		return nil
+	}
+	if before == 0 {
+		for _, a := range s.Agents {
+			a.approved = nil
+		}
+		maps.DeleteFunc(d.questions, func(_ string, q *Question) bool { return q.session == s && q.once })
+	}
+	return d.save(s)
 }
 
 // maxReasons is how many reasons of a denial are said.

@@ -42,6 +42,9 @@ type session struct {
 	Grant   string   `json:"grant"` // its text, as it was when the session began
 	Agents  []*agent `json:"agents"`
 	Ended   bool     `json:"ended,omitempty"`
+	// Read are the sources of untrusted data that any agent of the session has read. Agents of
+	// a session tell each other what they read.
+	Read []string `json:"read,omitempty"`
 
 	grant  guard.Grant
 	root   Lease

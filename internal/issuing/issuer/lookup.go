@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,8 +36,9 @@ type Live struct {
 	Limit   int               // most resources of one capability
 	Scan    int               // most pages of the source for one answer
 	// Hold does the work of a whole request and returns at a time that does not depend on
-	// the work (SEP-5). It returns false, without the work, while too many requests wait.
-	Hold func(work func()) bool
+	// the work (SEP-5). It returns false, without the work, while too many requests wait, of
+	// all callers or of this one.
+	Hold func(caller string, work func()) bool
 }
 
 // live returns the live collection that a query selects from, nil for none.
@@ -114,7 +116,7 @@ const longest = time.Minute
 func (i *Issuer) held(ctx context.Context, live *Live, record evidence.Record, agentID string, caller identity.Caller, req Request) (issued []Capability, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
 	defer cancel()
-	if !live.Hold(func() { issued, err = i.answered(ctx, record, agentID, caller, req) }) {
+	if !live.Hold(cmp.Or(caller.Principal, caller.Holder.ID), func() { issued, err = i.answered(ctx, record, agentID, caller, req) }) {
 		return nil, i.denied(ctx, record, unavailable())
 	}
 	return issued, err

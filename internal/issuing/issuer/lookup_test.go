@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
@@ -59,7 +60,7 @@ func live(t *testing.T, w *town) (s *shelf, settled *int) {
 	w.agent.Live = []issuer.Live{{
 		Collection: catalogue.Collection{Agent: "documents", Name: "files", Attributes: map[string]catalogue.Attribute{"kind": {Type: catalogue.TypeText, Required: true}}},
 		Source:     s, Action: "viewer", Limit: 4, Scan: 20,
-		Hold: func(work func()) bool {
+		Hold: func(_ string, work func()) bool {
 			s.held = true
 			work()
 			s.held = false
@@ -305,9 +306,9 @@ func TestATK112_TheWholeAnswerIsHeld(t *testing.T) {
 		recorded := ""
 		ctx, leave := context.WithCancel(t.Context())
 		hold := w.agent.Live[0].Hold
-		w.agent.Live[0].Hold = func(work func()) bool {
+		w.agent.Live[0].Hold = func(caller string, work func()) bool {
 			leave()
-			return hold(func() {
+			return hold(caller, func() {
 				work()
 				recorded = w.last().ID
 			})
@@ -324,11 +325,31 @@ func TestATK112_TheWholeAnswerIsHeld(t *testing.T) {
 func TestATK112_ARequestWithoutAPlaceLooksNothingUp(t *testing.T) {
 	w := newTown(t)
 	s, _ := live(t, w)
-	w.agent.Live[0].Hold = func(func()) bool { return false }
+	w.agent.Live[0].Hold = func(string, func()) bool { return false }
 	w.restart()
 	_, err := w.issuer.Request(t.Context(), "documents", caller(t, "user:alice"), retrieving(files(t, "")))
 	var r *issuer.Refusal
 	if !errors.As(err, &r) || r.Code != issuer.CodeResourcesUnavailable || len(s.asked) > 0 {
 		t.Errorf("got %v after %d calls of the source", err, len(s.asked))
+	}
+}
+
+// Waiting answers are counted by user, who can have any number of keys, and by key where
+// there is no user.
+func TestATK112_APlaceIsAUsers(t *testing.T) {
+	w := newTown(t)
+	live(t, w)
+	hold, held := w.agent.Live[0].Hold, []string{}
+	w.agent.Live[0].Hold = func(caller string, work func()) bool {
+		held = append(held, caller)
+		return hold(caller, work)
+	}
+	w.restart()
+	alone := caller(t, "")
+	for _, c := range []identity.Caller{caller(t, "user:alice"), caller(t, "user:alice"), alone} {
+		_, _ = w.issuer.Request(t.Context(), "documents", c, retrieving(files(t, "")))
+	}
+	if want := []string{"user:alice", "user:alice", alone.Holder.ID}; !slices.Equal(held, want) {
+		t.Errorf("places are taken for %q; want %q", held, want)
 	}
 }

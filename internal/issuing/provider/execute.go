@@ -73,6 +73,7 @@ type Call struct {
 	// Received are the arguments as they came, byte for byte; nil where none did. The
 	// record has their digest.
 	Received []byte
+	Task     string // that the call is part of, for values that were read; "" for none
 	// Decided is called when the decision is on record, or there is none; may be nil.
 	Decided func()
 }
@@ -92,7 +93,7 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	if arguments.Kind() == powerbox.KindNull {
 		arguments = powerbox.Object()
 	}
-	v, err := p.check(ctx, s, c, arguments, asked.Received)
+	v, err := p.check(ctx, s, c, arguments, asked)
 	if asked.Decided != nil {
 		asked.Decided() // a slow service takes no place of other calls
 	}
@@ -104,6 +105,9 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 	if wrong := c.validate(arguments); wrong != nil {
 		wrong.Decision = v.Record.ID
 		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, string(wrong.Code)), error(wrong))
+	}
+	if err := p.noteRead(ctx, v.Data, c); err != nil {
+		return out, cmp.Or(p.outcome(ctx, v, evidence.Failed, string(agentauth.CodeUnavailable)), p.failure(err, v.Record.ID))
 	}
 	e := Execution{Capability: c, Arguments: arguments, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: v.Record.ID, Grant: v.Held.Capability, Under: v.Under}
 	resume := shed.Pause(ctx) // a service has a limit of its own
@@ -128,6 +132,9 @@ func (p *Provider) Execute(ctx context.Context, s Session, asked Call) (Executed
 			return out, e
 		}
 		return out, nil
+	}
+	if err := p.earn(ctx, v, c, out.Data); err != nil {
+		return Executed{verdict: v, session: s}, errors.Join(p.failure(err, v.Record.ID), p.outcome(ctx, v, evidence.Failed, causeOutput))
 	}
 	return out, p.outcome(ctx, v, evidence.Achieved, "")
 }
@@ -154,7 +161,7 @@ func (p *Provider) failure(err error, decision string) error {
 
 // check has the gate decide and record one execution. Each grant is decided alone,
 // and one that admits it suffices (AAP-G7).
-func (p *Provider) check(ctx context.Context, s Session, c *Capability, arguments powerbox.Value, received []byte) (gate.Verdict, error) {
+func (p *Provider) check(ctx context.Context, s Session, c *Capability, arguments powerbox.Value, asked Call) (gate.Verdict, error) {
 	op, err := p.operation(c.Name)
 	if err != nil {
 		return gate.Verdict{}, err
@@ -176,7 +183,8 @@ func (p *Provider) check(ctx context.Context, s Session, c *Capability, argument
 		call.Record.Details.Arguments = p.config.Redact(arguments)
 	}
 	held := p.inForce(s, c.Name)
-	call.Ask.Details = p.told(s, held, received)
+	call.Ask.Details = p.told(s, held, asked.Received)
+	p.labelled(call, s, c, asked.Task)
 	for _, g := range held {
 		if _, err := p.shape(g); err != nil {
 			return gate.Verdict{}, err // a constraint that is not understood denies the call (AAP-E7)
@@ -238,8 +246,17 @@ func (p *Provider) denied(v gate.Verdict, call *gate.Call, held []Grant, name st
 		e.Code, e.Message = agentauth.CodeUnauthorized, fmt.Sprintf("%q is executed with a proof of possession alone: sign a cnf.jkt into the token, and send it with a DPoP proof", name)
 		return e
 	}
+	if len(call.Refused) > 0 && call.Refused[0].Code == string(agentauth.CodeInvalidRequest) {
+		e.Code, e.Message = agentauth.CodeInvalidRequest, call.Refused[0].Message
+		return e
+	}
 	if len(call.Refused) > 0 {
 		e.Message = fmt.Sprintf("the token is restricted to other capabilities than %q", name)
+		return e
+	}
+	// The rules about data are told to an agent that has the authority alone.
+	if len(v.Reasons) > 0 && !slices.ContainsFunc(v.Reasons, func(r evidence.Reason) bool { return r.Code != gate.CodeDataOrigin }) {
+		e.Code, e.Message = agentauth.CodeConstraint, v.Reasons[0].Message
 		return e
 	}
 	for _, r := range v.Reasons {
@@ -412,6 +429,10 @@ func (p *Provider) Poll(ctx context.Context, s Session, id string) (Result, erro
 	}
 	if c == nil || !slices.ContainsFunc(held, func(g Grant) bool { return g.Capability == j.Capability }) || !s.token.Allows(j.Capability) {
 		return Result{}, agentauth.Errorf(agentauth.CodeNotGranted, "the grant that it was executed under is not in force any more")
+	}
+	by := &gate.Read{By: gate.Reading{Holders: []string{holder(s.Agent.ID)}, Principal: s.Agent.User}}
+	if err := p.noteRead(ctx, by, c); err != nil {
+		return Result{}, p.failure(err, j.Decided.ID)
 	}
 	e := Execution{Capability: c, Agent: s.Agent.ID, Host: s.Host.ID, User: s.Agent.User, Decision: j.Decided.ID}
 	resume := shed.Pause(ctx)

@@ -74,6 +74,8 @@ type Config struct {
 	Replay  gate.Replay
 	Keys    KeyFetcher // optional; nil takes no key sets by URL
 	Backend Backend
+	// Data labels what agents read; nil where nothing is labelled.
+	Data *Data
 	// Redact makes the recorded form of arguments; nil keeps nothing.
 	Redact  func(arguments powerbox.Value) []byte
 	Started time.Time

@@ -3,6 +3,7 @@ package sources_test
 import (
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,7 +30,7 @@ func TestATK112_AnAnswerComesAtATimeThatTheWorkDoesNotChange(t *testing.T) {
 			0: 50, time.Microsecond: 50, 3 * time.Millisecond: 50, 49 * time.Millisecond: 50, 50 * time.Millisecond: 50, 51 * time.Millisecond: 90, 129 * time.Millisecond: 130,
 		} {
 			began := now()
-			if !hold(func() { wait(takes) }) {
+			if !hold("", func() { wait(takes) }) {
 				t.Fatal("no work was done")
 			}
 			if took := now().Sub(began); took != want*time.Millisecond {
@@ -45,7 +46,7 @@ func TestATK112_TheEndOfAWaitIsSleptFinely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, last := held(), time.Duration(0)
 		c.Fine = func(d time.Duration) { last = d; wait(d) }
-		sources.Hold(40*time.Millisecond, c)(func() { wait(3 * time.Millisecond) })
+		sources.Hold(40*time.Millisecond, c)("", func() { wait(3 * time.Millisecond) })
 		if last != 2*time.Millisecond {
 			t.Errorf("%s of the wait is slept finely; want 2ms", last)
 		}
@@ -59,7 +60,7 @@ func TestATK112_TheRandomPartIsSmooth(t *testing.T) {
 		var all []float64
 		for range 4000 {
 			began := now()
-			hold(func() {})
+			hold("", func() {})
 			x := float64(now().Sub(began)-40*time.Millisecond) / float64(20*time.Millisecond)
 			if x < 0 || x >= 1 {
 				t.Fatalf("the random part is %v of the largest", x)
@@ -76,24 +77,32 @@ func TestATK112_TheRandomPartIsSmooth(t *testing.T) {
 	})
 }
 
-// Waiting requests are bounded: those above the limit do no work.
+// Waiting requests are bounded, in all and of one caller: those above a limit do no work.
 func TestATK112_HeldAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := sources.Hold(40*time.Millisecond, sources.Clock{Now: now, Fine: wait, Random: sources.Secure})
+		refused := func(why, caller string) {
+			t.Helper()
+			if hold(caller, func() { t.Errorf("the work of a request is done, %s", why) }) {
+				t.Errorf("a request is held, %s", why)
+			}
+		}
 		var all sync.WaitGroup
-		for range 512 {
+		for n := range 512 {
 			all.Go(func() {
-				if !hold(func() {}) {
-					t.Error("a request below the limit is refused")
+				if !hold(strconv.Itoa(n/64), func() {}) {
+					t.Error("a request below the limits is refused")
 				}
 			})
+			if n == 63 {
+				synctest.Wait()
+				refused("with an eighth of the places taken by its caller", "0")
+			}
 		}
 		synctest.Wait()
-		if hold(func() { t.Error("the work of a request above the limit is done") }) {
-			t.Error("a request above the limit is held")
-		}
+		refused("with all places taken", "8")
 		all.Wait()
-		if !hold(func() {}) {
+		if !hold("0", func() {}) {
 			t.Error("a place is not free again")
 		}
 	})

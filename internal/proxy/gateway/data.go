@@ -20,33 +20,12 @@ const HeaderTask = "Powerbox-Task"
 // maxTask bounds the name of a task, in bytes.
 const maxTask = 128
 
-const (
-	maxEarned      = 1000 // values of one result
-	maxEarnedBytes = 1024 // of one value
-)
-
 // Data is how labels of results are kept, and whether rules about them refuse anything.
 type Data struct {
-	Book    DataBook
+	Book    gate.DataKeeper
 	Observe bool
 	// Delegates reports whether a configured caller hands work to agents and reads nothing.
 	Delegates func(caller string) bool
-}
-
-// DataBook keeps what callers have read.
-type DataBook interface {
-	gate.DataBook
-	// Note keeps a label of data that is about to reach a reader.
-	Note(ctx context.Context, by gate.Reading, l gate.Label) error
-	// Earn keeps values of a trusted result.
-	Earn(ctx context.Context, by gate.Reading, values []gate.Value) error
-}
-
-// Flow is the origin of what a skill answers, and what may flow into its calls.
-type Flow struct {
-	Yields gate.Label
-	Sink   gate.Sink
-	Paths  []string // of results, at which values can be earned
 }
 
 // data adds the rules about the origin of data to a call, where the operator labels results.
@@ -117,14 +96,24 @@ func (g *Gateway) noteRead(x *decided) error {
 		return nil
 	}
 	x.learned.label = &label
-	return g.config.Data.Book.Note(x.request.Context(), read.By, label)
+	return g.unnoted(x, g.config.Data.Book.Note(x.request.Context(), read.By, label))
+}
+
+// unnoted keeps an error that says that labels cannot be kept, where the rules refuse calls.
+// Where an operator only looks on, the call continues.
+func (g *Gateway) unnoted(x *decided, err error) error {
+	if err == nil || !g.config.Data.Observe {
+		return err
+	}
+	g.config.Log.WarnContext(x.request.Context(), "what a call reads cannot be noted, and data.mode observe lets it continue", "agent", x.ID, "error", err)
+	return nil
 }
 
 // earn keeps the values of a trusted result that a rule can ask about, before the caller has
 // them.
 func (g *Gateway) earn(x *decided, payload []byte) error {
 	read := x.verdict.Data
-	if g.config.Data == nil || read == nil || len(read.By.Holders) == 0 || !x.isNamed || x.mapped.Flow.Yields.Untrusted || len(x.mapped.Flow.Paths) == 0 {
+	if g.config.Data == nil || read == nil || len(read.By.Holders) == 0 || !x.isNamed || len(x.mapped.Flow.Paths) == 0 {
 		return nil
 	}
 	var results []powerbox.Value
@@ -133,39 +122,9 @@ func (g *Gateway) earn(x *decided, payload []byte) error {
 	} else {
 		results = a2a.Results(payload, answerLimits)
 	}
-	var values []gate.Value
-	for _, path := range x.mapped.Flow.Paths {
-		for _, result := range results {
-			for _, v := range at(result, path) {
-				if len(values) < maxEarned && len(v.String()) <= maxEarnedBytes {
-					values = append(values, gate.Value{Operation: x.mapped.Operation.String(), Path: path, Value: v})
-				}
-			}
-		}
-	}
+	values := x.mapped.Flow.Earned(x.mapped.Operation.String(), results...)
 	if len(values) == 0 {
 		return nil
 	}
-	return g.config.Data.Book.Earn(context.WithoutCancel(x.request.Context()), read.By, values)
-}
-
-// at returns the strings and numbers at a path of a result: a JSON pointer in which * is
-// every element of an array.
-func at(v powerbox.Value, path string) []powerbox.Value {
-	here, names := []powerbox.Value{v}, strings.Split(path, "/")
-	for _, name := range names[1:] { // before the first slash there is nothing
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		var next []powerbox.Value
-		for _, one := range here {
-			if elements, isList := one.Elements(); isList && name == "*" {
-				next = append(next, elements...)
-			} else if member, ok := one.Get(name); ok {
-				next = append(next, member)
-			}
-		}
-		here = next
-	}
-	return slices.DeleteFunc(slices.Clone(here), func(v powerbox.Value) bool {
-		return v.Kind() != powerbox.KindString && v.Kind() != powerbox.KindNumber
-	})
+	return g.unnoted(x, g.config.Data.Book.Earn(context.WithoutCancel(x.request.Context()), read.By, values))
 }

@@ -47,7 +47,7 @@ type Skill struct {
 	Shape     powerbox.Shape // the arguments that are declared; any where none are
 	Trust     trust.Level    // that a calling agent must have reached, "" for none
 	Approval  bool           // whether a person has to approve every call
-	Flow      Flow
+	Flow      gate.Flow
 }
 
 // Agent is one agent behind the gateway.

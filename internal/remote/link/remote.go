@@ -35,6 +35,7 @@ type Remote struct {
 	pseudonyms   kept[string, string]
 	scopes       kept[string, ScopesIssued] // by hash of the token
 	links        kept[string, string]       // link by its delegator and nonce
+	labels       kept[string, time.Time]    // end of a label that was noted, by reader and label
 	silent       atomic.Int64               // Unix time in ms before which reads do not wait for the server again
 
 	mu     sync.Mutex // guards the fields below

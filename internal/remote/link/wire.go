@@ -36,6 +36,7 @@ const (
 	PathLink       = "/v1/gateway/link"
 	PathPolicy     = "/v1/gateway/policy"
 	PathReceipt    = "/v1/gateway/receipt"
+	PathData       = "/v1/gateway/data"
 )
 
 // The types of statements between gateways and server.
@@ -103,6 +104,7 @@ type Setup struct {
 	OwnTokens     [][]byte               `json:"own_tokens,omitempty"` // digests of bearer tokens that the server takes for itself
 	PolicyDigest  string                 `json:"policy_digest"`
 	Trust         map[string]trust.Level `json:"trust,omitempty"` // as in Status
+	Data          DataRules              `json:"data,omitzero"`   // rules that other agents are part of
 	Digest        string                 `json:"digest"`          // changes with what the gateway is made of
 }
 

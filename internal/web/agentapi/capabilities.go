@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -142,7 +143,9 @@ func (a *API) one(r *http.Request, s provider.Session, v powerbox.Value, came []
 		return provider.Executed{}, err
 	}
 	arguments, _ := v.Get("arguments")
-	return a.config.Provider.Execute(r.Context(), s, provider.Call{Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments"), Decided: decided})
+	return a.config.Provider.Execute(r.Context(), s, provider.Call{
+		Capability: name, Arguments: arguments, Received: a2a.Member(came, "arguments"), Decided: decided, Task: strings.Join(r.Header.Values("Powerbox-Task"), " "),
+	})
 }
 
 // shown returns the result of an execution on the wire: exactly one of the shapes

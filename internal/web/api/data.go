@@ -66,26 +66,35 @@ func (d Data) HasRead(ctx context.Context, by gate.Reading, values []gate.Value)
 // Note keeps a label of data that is about to reach a reader. A label that was noted lately
 // costs no write.
 func (d Data) Note(ctx context.Context, by gate.Reading, l gate.Label) error {
+	_, err := d.note(ctx, by, l)
+	return err
+}
+
+// note is Note, and returns until when the label stays with all the holders.
+func (d Data) note(ctx context.Context, by gate.Reading, l gate.Label) (until time.Time, err error) {
 	now := d.Now()
 	label := issuer.DataLabel{Source: l.Source, Untrusted: l.Untrusted, Confidential: l.Confidential, Since: now, Until: now.Add(d.Keep)}
 	var missing []string
-	err := d.Store.View(ctx, func(r issuer.Reader) error {
-		missing = nil
+	err = d.Store.View(ctx, func(r issuer.Reader) error {
+		missing, until = nil, label.Until
 		for _, holder := range by.Holders {
 			has, err := r.DataLabels([]string{holder}, d.who(by), now)
 			if err != nil {
 				return err
 			}
-			if !lately(has, label, now.Add(d.Keep/2)) {
+			end, ok := lately(has, label, now.Add(d.Keep/2))
+			if !ok {
 				missing = append(missing, holder)
+			} else if end.Before(until) {
+				until = end
 			}
 		}
 		return nil
 	})
 	if err != nil || len(missing) == 0 {
-		return err
+		return until, err
 	}
-	return d.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
+	return until, d.Store.Update(issuer.InTime(ctx), func(tx issuer.Tx) error {
 		if err := tx.ForgetData(now); err != nil {
 			return err
 		}
@@ -98,14 +107,14 @@ func (d Data) Note(ctx context.Context, by gate.Reading, l gate.Label) error {
 	})
 }
 
-// lately reports whether a label is there until a time.
-func lately(all []issuer.DataLabel, l issuer.DataLabel, until time.Time) bool {
+// lately returns the end of a label that is there until a time at least.
+func lately(all []issuer.DataLabel, l issuer.DataLabel, until time.Time) (end time.Time, ok bool) {
 	for _, one := range all {
 		if one.Source == l.Source && one.Untrusted == l.Untrusted && one.Confidential == l.Confidential && one.Until.After(until) {
-			return true
+			return one.Until, true
 		}
 	}
-	return false
+	return time.Time{}, false
 }
 
 // Earn keeps values that a reader got from a trusted result.

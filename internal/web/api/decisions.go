@@ -65,6 +65,7 @@ type GuardedSkill struct {
 	Operation       powerbox.Operation
 	Handle          string
 	Write, Approval bool
+	Flow            gate.Flow
 }
 
 // Guarded is an agent as decisions are made about it.
@@ -72,6 +73,7 @@ type Guarded struct {
 	Target gate.Target
 	Mode   gate.Mode
 	Skills map[string]GuardedSkill
+	Yields gate.Label // of answers that are of no skill
 }
 
 // Decisions answers programs that enforce in their own process, in the form of
@@ -106,19 +108,27 @@ type Decisions struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 
-	// Keeper keeps the attempts that wait for their outcome for all nodes, and Recorded
-	// reads a record; nil for a process that is alone. Approvals asks people about attempts
-	// that they have to approve; nil where no person can be asked.
-	Approvals Approvals
+	Beside
 
 	// Queue is where questions wait to be decided; nil for none. Outcomes do not wait.
 	Queue *shed.Queue
 
+	// Keeper keeps the attempts that wait for their outcome for all nodes, and Recorded
+	// reads a record; nil for a process that is alone.
 	Keeper   Keeper
 	Recorded func(ctx context.Context, id string) (evidence.Record, error)
 
 	mu      sync.Mutex
 	pending map[string]pendingOutcome
+}
+
+// Beside is what decisions about attempts also depend on.
+type Beside struct {
+	// Approvals asks people about attempts that they have to approve; nil where no person
+	// can be asked.
+	Approvals Approvals
+	// Data labels what attempts read; nil where nothing is labelled.
+	Data *GuardData
 }
 
 // pendingOutcome is a verdict whose outcome is awaited.
@@ -320,6 +330,12 @@ func (d *Decisions) check(ctx context.Context, g *Guard, call *gate.Call, agent 
 			Reasons: []decisionReason{{Code: gate.CodeUnavailable, Message: "the decision cannot be recorded now"}},
 		}}
 	}
+	if !d.noteRead(ctx, g, call, v) {
+		text := "What the attempt would read cannot be noted now; try again in a moment."
+		return gate.Verdict{}, decision{Context: decisionContext{
+			ID: v.Record.ID, Target: call.Target.ID, Text: text, Retryable: true, Reasons: []decisionReason{{Code: gate.CodeUnavailable, Message: text}},
+		}}
+	}
 	d.await(g, v)
 	return v, answered(call, v, agent)
 }
@@ -390,7 +406,9 @@ func (d *Decisions) call(ctx context.Context, g *Guard, e evaluation) (*gate.Cal
 	if err := d.attempts(call, agent, e); err != nil {
 		return nil, agent, status{http.StatusBadRequest, err.Error()}
 	}
-	return call, agent, d.by(call, g, agent, e)
+	err = d.by(call, g, agent, e)
+	d.labelled(call, agent, e)
+	return call, agent, err
 }
 
 // attempts derives the attempts of a call. Unknown needs are a denial (GATE-5).

@@ -76,7 +76,7 @@ type pendingApproval struct {
 
 // asks reports whether people may have to be asked about a call.
 func (d *Decisions) asks(call *gate.Call) bool {
-	return d.Approvals != nil && call.Approval && len(call.Refused) == 0 && call.Mode != gate.Observe
+	return d.Approvals != nil && (call.Approval || d.sinkAsks(call)) && len(call.Refused) == 0 && call.Mode != gate.Observe
 }
 
 // withPeople decides an attempt that a person has to approve. The same attempt finds the

@@ -46,10 +46,7 @@ type Gateways struct {
 	Mode    func(ctx context.Context, agent string) (gate.Mode, error)
 	// ModeSet reports whether an operator set that mode.
 	ModeSet func(ctx context.Context, agent string) (bool, error)
-	// Held answers about calls that a gateway holds back; nil where no person can be asked.
-	Held func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
-	// Receipt returns the receipt of a record about an agent.
-	Receipt func(ctx context.Context, agent, record string) ([]byte, error)
+	RemoteCalls
 
 	Used  gate.Replay // proofs that were used at any gateway
 	Began time.Time   // since when they are remembered
@@ -67,6 +64,16 @@ type Gateways struct {
 	reports map[string]report // the last reports of open gateways, by id, to this process
 	// Keeper has their reports to any node; nil for a process that is alone.
 	Keeper Keeper
+}
+
+// RemoteCalls is what gateways ask about calls that they have decided.
+type RemoteCalls struct {
+	// Held answers about calls that a gateway holds back; nil where no person can be asked.
+	Held func(ctx context.Context, of issuer.Gateway, q link.HeldQuery) (link.HeldAnswer, error)
+	// Receipt returns the receipt of a record about an agent.
+	Receipt func(ctx context.Context, agent, record string) ([]byte, error)
+	// Data keeps what callers have read; nil where nothing is labelled.
+	Data *RemoteData
 }
 
 // digest is that of a setup, with the key set that the agent issues under.
@@ -114,6 +121,7 @@ func (g *Gateways) Handler() http.Handler {
 	handle(link.PathLink, g.link)
 	handle(link.PathPolicy, g.policy)
 	handle(link.PathReceipt, g.receipt)
+	handle(link.PathData, g.data)
 	handle(link.PathCard, func(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 		var seen link.CardSeen
 		if err := decodeBytes(body, &seen); err != nil {

@@ -278,7 +278,7 @@ var refusing = map[string][]string{
 	"../../people":           nil,
 	"../../issuing/approval": nil,
 	"../../issuing/provider": {
-		"authenticate.go", "budget.go", "capability.go", "ciba.go", "enroll.go", "execute.go", "lifecycle.go",
+		"authenticate.go", "budget.go", "capability.go", "ciba.go", "data.go", "enroll.go", "execute.go", "lifecycle.go",
 		"lifetime.go", "notify.go", "proof.go", "provider.go", "register.go", "said.go", "text.go", "token.go",
 	},
 }
