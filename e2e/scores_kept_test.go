@@ -9,9 +9,9 @@ import (
 
 const continued = "scores and graph continue from what was kept"
 
-// counted compares the score of mail at the server with that of an auditor who reads the whole
+// keptScore compares the score of mail at the server with that of an auditor who reads the whole
 // log.
-func counted(t *testing.T, w *town, what string, achieved, failed int) {
+func keptScore(t *testing.T, w *town, what string, achieved, failed int) {
 	t.Helper()
 	s := w.scores("mail")
 	if s.Counts.Achieved != achieved || s.Counts.Failed != failed || s.Broken {
@@ -31,18 +31,18 @@ func TestEXT20_ScoresContinueAfterARestart(t *testing.T) {
 	alice := w.caller(aliceToken)
 	held := alice.mailGrant()
 	allowed(t, alice.mails(held, 3))
-	counted(t, w, "before", 3, 0)
+	keptScore(t, w, "before", 3, 0)
 	w.again(func() {})
 	w.mail.answers(failing)
 	alice.mails(held, 1)
-	counted(t, w, "after a stop", 3, 1)
+	keptScore(t, w, "after a stop", 3, 1)
 	if log := w.log.String(); !strings.Contains(log, continued) {
 		t.Errorf("the log was read from its beginning:\n%s", log)
 	}
 	alice.mails(held, 2)
 	w.killed()
 	w.mail.answers(nil)
-	counted(t, w, "after a kill", 3, 3)
+	keptScore(t, w, "after a kill", 3, 3)
 	if log := w.log.String(); !strings.Contains(log, continued) {
 		t.Errorf("the log was read from its beginning:\n%s", log)
 	}
@@ -56,7 +56,7 @@ func TestEXT18_LevelsContinueAfterARestart(t *testing.T) {
 	held, reports := alice.mailGrant(), w.reader.reports()
 	w.mail.answers(failing)
 	alice.mails(held, 3)
-	counted(t, w, "before", 0, 3)
+	keptScore(t, w, "before", 0, 3)
 	for range 2 {
 		w.again(func() {})
 		if log := w.log.String(); !strings.Contains(log, continued) {
@@ -77,7 +77,7 @@ func TestEXT20_ALedgerThatWasChangedIsReadAgain(t *testing.T) {
 	held := alice.mailGrant()
 	w.mail.answers(failing)
 	alice.mails(held, 2)
-	counted(t, w, "before", 0, 2)
+	keptScore(t, w, "before", 0, 2)
 	inFile := func(statement string) {
 		db, err := sql.Open("sqlite", filepath.Join(w.dir, "powerbox-data", "powerbox.db"))
 		if err != nil {
@@ -93,7 +93,7 @@ func TestEXT20_ALedgerThatWasChangedIsReadAgain(t *testing.T) {
 		}
 	}
 	w.again(func() { inFile("UPDATE ledger_part SET body = zeroblob(length(body))") })
-	counted(t, w, "changed", 0, 2)
+	keptScore(t, w, "changed", 0, 2)
 	if log := w.log.String(); strings.Contains(log, continued) || !strings.Contains(log, "the log is read again from its beginning") {
 		t.Errorf("a ledger that was changed is believed:\n%s", log)
 	}
