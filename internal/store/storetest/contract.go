@@ -87,6 +87,7 @@ func Run(t *testing.T, place Place) {
 		"DataThatWasRead":                          dataThatWasRead,
 		"EXT20_ALedgerIsKeptAsAWhole":              aLedgerIsKeptAsAWhole,
 		"ACapabilityComesBackAsItWas":              aCapabilityComesBackAsItWas,
+		"SEP20_AStartReadsWhatIsInForce":           aStartReadsWhatIsInForce,
 		"RevocationsHaveNoGaps":                    revocationsHaveNoGaps,
 		"FreezesShareTheSequence":                  freezesShareTheSequence,
 		"TheFirstOwnerOfATaskStays":                theFirstOwnerOfATaskStays,
