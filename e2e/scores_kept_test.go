@@ -68,7 +68,7 @@ func TestEXT18_LevelsContinueAfterARestart(t *testing.T) {
 	}
 }
 
-// Nobody raises a score in the database without a record: a ledger that was changed, or is that of
+// A score cannot be raised in the database without a record: a ledger that was changed, or is that of
 // an earlier time, is not believed beyond the records that it is of.
 func TestEXT20_ALedgerThatWasChangedIsReadAgain(t *testing.T) {
 	aboutTheFile(t)

@@ -68,7 +68,7 @@ func (i *Issuer) RevokedAny(ids []string) bool {
 // RevocationSequence returns how far the set has come; decisions record it.
 func (i *Issuer) RevocationSequence() int64 { return i.revoked.Load().sequence }
 
-// beginRevocations reads what is in force at a start. Of revocations it reads and holds as little
+// beginRevocations reads the events in force at a start. Of revocations it reads and holds as little
 // as it can: there may be millions.
 func (i *Issuer) beginRevocations(ctx context.Context) error {
 	now, old := steady.Over(i.config.Now()), i.revoked.Load()

@@ -82,7 +82,7 @@ func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
 	}
 }
 
-// A start reads what is in force, and not every revocation that ever was.
+// A start reads the revocations in force, and not every revocation that ever was.
 func TestWhatIsInForceIsFoundByIndex(t *testing.T) {
 	s := newStore(t)
 	if plan := planOf(t, s, spelling.Of(rows.RevokedStatement), 1); !strings.Contains(plan, "USING COVERING INDEX revocation_until (until>?)") {

@@ -17,10 +17,10 @@ import (
 
 // LedgerStore keeps the ledger of scores over a restart (ADR 150).
 type LedgerStore interface {
-	// Ledger returns what was kept last, nil for nothing.
+	// Ledger returns the ledger that was kept last, nil for nothing.
 	Ledger(ctx context.Context) ([]byte, error)
 	// KeepLedger keeps a ledger of so many records, durably and as a whole or not at all. One of
-	// as many records or more stays. No body removes what is kept.
+	// as many records or more stays. No body removes it.
 	KeepLedger(ctx context.Context, place int64, body []byte) error
 	// Records returns how many records the log has.
 	Records(ctx context.Context) (int64, error)
@@ -51,7 +51,7 @@ type ledger struct {
 	edges  func(ctx context.Context, size int64) ([]tlog.Hash, error) // of the stored tree; nil where it does not matter
 	seen   seen
 
-	kept int64 // the place of what was kept last
+	kept int64 // the place of the ledger that was kept last
 	size int   // its bytes
 }
 
@@ -283,7 +283,7 @@ func (s *Scores) notKept(ctx context.Context, err error) {
 	s.Slog.WarnContext(ctx, "the scores are not kept for the next start", slog.Any("error", err))
 }
 
-// Keep keeps what was counted, so that the next process continues there. It is called at the
+// Keep keeps the ledger, so that the next process continues there. It is called at the
 // end, when nothing else uses the scores.
 func (s *Scores) Keep(ctx context.Context) {
 	s.mu.Lock()

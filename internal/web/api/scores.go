@@ -59,7 +59,7 @@ type Scores struct {
 
 	mu      sync.Mutex // guards the fields below
 	ledger  ledger
-	loaded  bool // what was kept has been read
+	loaded  bool // the kept ledger has been read
 	reading bool // a page found it behind, and the rest of the log is being read
 }
 
