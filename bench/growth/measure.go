@@ -79,7 +79,32 @@ func (s *series) add(progress io.Writer, name string, value float64) {
 	s.costs[at].at = append(s.costs[at].at, value)
 }
 
+// read has the program read the log for Graph, which it keeps when it ends. The store's packages
+// have put the records there, so that no program has read them yet.
+func (s *series) read(ctx context.Context, t *town, progress io.Writer) error {
+	if err := t.serve(ctx); err != nil {
+		return err
+	}
+	if err := t.login(ctx); err != nil {
+		return err
+	}
+	all := t.requests()
+	at := slices.IndexFunc(all, func(r request) bool { return r.name == graph })
+	spent, err := t.first(ctx, all[at])
+	if err != nil {
+		return err
+	}
+	if s.name == "records" {
+		s.add(progress, "reading the log once for Graph, CPU us a new record", 1000*spent/float64(t.have.records-t.read))
+	}
+	t.read = t.have.records
+	return t.program.End()
+}
+
 func (s *series) measureAt(ctx context.Context, t *town, times int, progress io.Writer) error {
+	if err := s.read(ctx, t, progress); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := t.serve(ctx); err != nil {
 		return err
@@ -104,7 +129,7 @@ func (s *series) measureAt(ctx context.Context, t *town, times int, progress io.
 			if err != nil {
 				return fmt.Errorf("%s: %w", one.name, err)
 			}
-			s.add(progress, "first Graph after a restart and the reading behind it, CPU ms", spent)
+			s.add(progress, "first Graph after a restart and all that it starts, CPU ms", spent)
 		}
 		spent, err := t.repeat(ctx, one, times)
 		if err != nil {

@@ -29,8 +29,8 @@ CPU is user and system time. That of a request is the program's, as the median o
 The first costs of a series are fixed costs of the program in part, so a linear part that is still small shows in the largest size first.
 
 Activity and other searches look at 20,000 records at most, so their cost rises until the log has as many.
-After a restart, the first Graph starts a reading of the whole log behind the page. It is not kept over a restart.
-The server has every revocation in memory whose target has not expired, and reads them at its start. It also makes or reads a key for each agent then.
+The first Graph page ever reads the log once, behind the page. The server keeps what it has counted, and continues there after a restart.
+The server has 16 bytes and an end in memory for every revocation whose target has not expired, and reads these at its start. It also makes or reads a key for each agent then.
 `
 
 // thousands writes a number with commas.

@@ -28,6 +28,7 @@ type town struct {
 	operator            string           // the operator's token
 	capability          string           // that calls use
 	have                amounts
+	read                int    // records that the program has read for Graph
 	middle              string // id of a record
 }
 

@@ -189,7 +189,7 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if err := i.Admin.Check(); err != nil {
 		return err
 	}
-	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log}
+	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log, Kept: i.Store, Seal: w.ledger}
 	i.Admin.Scores, i.Admin.AsksTrust = i.scores, i.asksTrust()
 	i.Admin.Live = &api.Live{Log: i.Store, Place: i.Store.Place, Head: i.public.Head, Done: ctx.Done()}
 	i.Admin.Activity = &api.Activity{Log: i.Store, Head: i.public.Head, Now: a.Now}
@@ -316,6 +316,7 @@ func (i *Instance) mode(_ context.Context, agent string) (gate.Mode, error) {
 type Wiring struct {
 	sealer *catalogue.Sealer
 	pages  cipher.AEAD
+	ledger cipher.AEAD // seals what the scores keep
 	Force  *force
 	can    func(origin, agent string, attempt powerbox.Attempt) []evidence.Reason
 	Now    func() time.Time
@@ -331,6 +332,9 @@ func (i *Instance) wire(ctx context.Context, a Assembly) (*Wiring, error) {
 		return nil, err
 	}
 	if w.pages, err = proxy.SealerFor(handleKey, "powerbox tokens of pages"); err != nil {
+		return nil, err
+	}
+	if w.ledger, err = proxy.SealerFor(handleKey, "powerbox ledger of scores"); err != nil {
 		return nil, err
 	}
 	agents, issuing, err := i.agents(a.Now, nil)

@@ -57,6 +57,7 @@ func Serve(ctx context.Context, a Assembly) error {
 	<-pruned
 	<-settled
 	i.keepUsed(a.Now(), log)
+	i.scores.Keep(context.WithoutCancel(ctx))
 	return errors.Join(err, <-asked, i.Close())
 }
 

@@ -37,9 +37,9 @@ type storage interface {
 	api.Exporter
 	api.PublicLog
 	api.RecordLog
+	api.LedgerStore
 	KeepCosigned(ctx context.Context, signed []byte) error
 	Empty(ctx context.Context) (bool, error)
-	Records(ctx context.Context) (int64, error)
 	Probe(ctx context.Context) error
 	Close() error
 }

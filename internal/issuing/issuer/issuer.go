@@ -243,13 +243,13 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 		return nil, err
 	}
 	put()
-	i.revoked.Store(&revocations{freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
+	i.revoked.Store(&revocations{ids: newRevokedIDs(), freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
 	if config.Asker != nil {
 		if i.asker, err = config.Asker(i); err != nil {
 			return nil, err
 		}
 	}
-	return i, errors.Join(i.loadRevocations(ctx), i.loadModes(ctx))
+	return i, errors.Join(i.beginRevocations(ctx), i.loadModes(ctx))
 }
 
 // Replace returns what puts other agents instead of the present ones. Capabilities issued

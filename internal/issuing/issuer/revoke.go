@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"net/url"
 	"slices"
@@ -23,7 +24,7 @@ type revocations struct {
 	sequence int64                 // of the last event before which none is missing
 	ahead    map[int64]bool        // events behind that, of which some before are missing
 	newest   Revocation            // the event with the largest number
-	ids      until.Set             // of capabilities, tokens and links
+	ids      revokedIDs            // of capabilities, tokens and links
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
 	epochs   map[bulk]epoch
@@ -31,18 +32,68 @@ type revocations struct {
 	changed  chan struct{} // closed when the set is replaced
 }
 
+// revokedIDs are ids in 16 bytes each: two hashes under seeds of this process. Anyone who may
+// choose ids does not know which ones meet, and two that meet are both revoked.
+type revokedIDs struct {
+	seeds [2]maphash.Seed
+	set   until.Set[idKey]
+}
+
+// idKey stands for an id.
+type idKey [2]uint64
+
+func newRevokedIDs() revokedIDs {
+	return revokedIDs{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+func (r revokedIDs) key(id string) idKey {
+	return idKey{maphash.String(r.seeds[0], id), maphash.String(r.seeds[1], id)}
+}
+
+func (r revokedIDs) has(id string) bool { return r.set.Has(r.key(id)) }
+
+func (r revokedIDs) with(more map[idKey]int64, now time.Time) revokedIDs {
+	return revokedIDs{r.seeds, r.set.With(more, now)}
+}
+
 // Revoked reports whether one id, of a capability, a token or a derived link,
 // has been revoked.
-func (i *Issuer) Revoked(id string) bool { return i.revoked.Load().ids.Has(id) }
+func (i *Issuer) Revoked(id string) bool { return i.revoked.Load().ids.has(id) }
 
 // RevokedAny reports whether any of the ids has been revoked.
 func (i *Issuer) RevokedAny(ids []string) bool {
-	return slices.ContainsFunc(ids, i.revoked.Load().ids.Has)
+	return slices.ContainsFunc(ids, i.revoked.Load().ids.has)
 }
 
 // RevocationSequence returns how far the set has come; decisions record it.
 func (i *Issuer) RevocationSequence() int64 { return i.revoked.Load().sequence }
 
+// beginRevocations reads the events in force at a start. Of revocations it reads and holds as little
+// as it can: there may be millions.
+func (i *Issuer) beginRevocations(ctx context.Context) error {
+	now, old := steady.Over(i.config.Now()), i.revoked.Load()
+	var stops []Revocation
+	ends := map[idKey]int64{}
+	err := i.config.Store.View(ctx, func(r Reader) (err error) {
+		if stops, err = r.Stops(); err != nil {
+			return err
+		}
+		return r.Revoked(now, func(target string, until int64) {
+			key := old.ids.key(target)
+			ends[key] = max(ends[key], until)
+		})
+	})
+	if err != nil || len(stops) == 0 {
+		return err
+	}
+	next := i.after(old, stops...)
+	next.ids, next.sequence, next.ahead = next.ids.with(ends, now), next.newest.Sequence, nil // it is one snapshot, without gaps
+	i.revoked.Store(next)
+	close(old.changed)
+	return nil
+}
+
+// loadRevocations reads the events behind the known ones.
 func (i *Issuer) loadRevocations(ctx context.Context) error {
 	return i.config.Store.View(ctx, func(r Reader) error {
 		all, err := r.Revocations(i.RevocationSequence())
@@ -112,7 +163,7 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 		extended: old.extended, changed: make(chan struct{}),
 	}
 	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
-	revoked := map[string]int64{}
+	revoked := map[idKey]int64{}
 	for _, r := range rs {
 		next.came(r.Sequence)
 		if r.Sequence > next.newest.Sequence {
@@ -121,10 +172,11 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 		if r.Kind != KindRevoke {
 			next.apply(i, r, now)
 		} else if !r.Until.Before(now) {
-			revoked[r.Target] = max(revoked[r.Target], r.Until.Unix())
+			key := old.ids.key(r.Target)
+			revoked[key] = max(revoked[key], r.Until.Unix())
 		}
 	}
-	next.ids = old.ids.With(revoked, now)
+	next.ids = old.ids.with(revoked, now)
 	for _, f := range next.freezes {
 		if f.Kind == KindFreeze {
 			for _, id := range i.stops(f.Target) {

@@ -96,6 +96,10 @@ type CapabilityReader interface {
 type RevocationReader interface {
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
+	// Revoked calls take for every revocation that ends at a time or later, in any order.
+	Revoked(ends time.Time, take func(target string, until int64)) error
+	// Stops returns the events other than revocations, and the last event of all, in order.
+	Stops() ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
 	StatusPlaces(agent string) (map[string]int, error)
 	// Holders returns every holder of a capability on record, once.

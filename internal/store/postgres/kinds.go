@@ -63,3 +63,19 @@ func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byt
 func (s *Store) KeepConsent(ctx context.Context, agent, person string, sealed []byte) error {
 	return s.update(ctx, func(t *transaction) error { return t.PutConsent(agent, person, sealed) })
 }
+
+// Ledger returns the ledger of scores that was kept last, nil for none.
+func (s *Store) Ledger(ctx context.Context) (body []byte, err error) {
+	err = s.view(ctx, func(r rows.Reader) error {
+		body, err = r.Ledger()
+		return err
+	})
+	return body, err
+}
+
+// KeepLedger keeps a ledger of scores; see [rows.KeepLedger].
+func (s *Store) KeepLedger(ctx context.Context, place int64, body []byte) error {
+	return rows.KeepLedger(place, body, func(change func(rows.Tx) error) error {
+		return s.update(ctx, func(t *transaction) error { return change(t.Tx) })
+	})
+}

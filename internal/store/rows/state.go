@@ -264,13 +264,41 @@ func (t Tx) Revoke(r issuer.Revocation) (int64, error) {
 
 // Revocations implements [issuer.Reader].
 func (r Reader) Revocations(after int64) ([]issuer.Revocation, error) {
-	return list(r, "revocations", func(row Row) (one issuer.Revocation, err error) {
-		var at, until int64
-		var kind string
-		err = row.Scan(&one.Sequence, &kind, &one.Target, &one.By, &one.Reason, &at, &until)
-		one.Kind, one.At, one.Until = issuer.Kind(kind), time.Unix(at, 0).UTC(), moment(until)
-		return one, err
-	}, "SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
+	return list(r, "revocations", scanRevocation, "SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence > ? ORDER BY sequence", after)
+}
+
+func scanRevocation(row Row) (one issuer.Revocation, err error) {
+	var at, until int64
+	var kind string
+	err = row.Scan(&one.Sequence, &kind, &one.Target, &one.By, &one.Reason, &at, &until)
+	one.Kind, one.At, one.Until = issuer.Kind(kind), time.Unix(at, 0).UTC(), moment(until)
+	return one, err
+}
+
+// RevokedStatement and StopsStatement read an index each, whose entries are those that they
+// select. Each store tests that its planner does so.
+const (
+	RevokedStatement = "SELECT target, until FROM revocation WHERE kind = 'revoke' AND until >= ?"
+	StopsStatement   = `SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE kind <> 'revoke'
+		UNION SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence = (SELECT MAX(sequence) FROM revocation) ORDER BY sequence`
+)
+
+// Revoked implements [issuer.Reader].
+func (r Reader) Revoked(ends time.Time, take func(target string, until int64)) error {
+	return r.each("revocations", func(row Row) error {
+		var target string
+		var until int64
+		err := row.Scan(&target, &until)
+		if err == nil {
+			take(target, until)
+		}
+		return err
+	}, RevokedStatement, ends.Unix())
+}
+
+// Stops implements [issuer.Reader].
+func (r Reader) Stops() ([]issuer.Revocation, error) {
+	return list(r, "events", scanRevocation, StopsStatement)
 }
 
 // TaskOwner implements [issuer.Reader].

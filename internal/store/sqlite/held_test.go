@@ -82,6 +82,17 @@ func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
 	}
 }
 
+// A start reads the revocations in force, and not every revocation that ever was.
+func TestWhatIsInForceIsFoundByIndex(t *testing.T) {
+	s := newStore(t)
+	if plan := planOf(t, s, spelling.Of(rows.RevokedStatement), 1); !strings.Contains(plan, "USING COVERING INDEX revocation_until (until>?)") {
+		t.Errorf("the plan of revocations is\n%s", plan)
+	}
+	if plan := planOf(t, s, spelling.Of(rows.StopsStatement)); !strings.Contains(plan, "revocation_other") {
+		t.Errorf("the plan of other events is\n%s", plan)
+	}
+}
+
 // A partial index is used for the truth values of the shared statements, too.
 func TestPendingApprovalsAreFoundByIndex(t *testing.T) {
 	s := newStore(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
@@ -101,4 +102,20 @@ func (s *Store) Consent(ctx context.Context, agent, person string) (sealed []byt
 // KeepConsent keeps it. It removes it where sealed is nil.
 func (s *Store) KeepConsent(ctx context.Context, agent, person string, sealed []byte) error {
 	return s.update(ctx, func(t *transaction) error { return t.PutConsent(agent, person, sealed) })
+}
+
+// Ledger returns the ledger of scores that was kept last, nil for none.
+func (s *Store) Ledger(ctx context.Context) (body []byte, err error) {
+	err = s.view(ctx, func(r settled) error {
+		body, err = r.Ledger()
+		return err
+	})
+	return body, err
+}
+
+// KeepLedger keeps a ledger of scores; see [rows.KeepLedger].
+func (s *Store) KeepLedger(ctx context.Context, place int64, body []byte) error {
+	return rows.KeepLedger(place, body, func(change func(rows.Tx) error) error {
+		return s.update(ctx, func(t *transaction) error { return change(t.Tx) })
+	})
 }

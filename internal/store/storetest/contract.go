@@ -38,6 +38,8 @@ type Store interface {
 	LatestCheckpoint(ctx context.Context) ([]byte, error)
 	CosignedCheckpoint(ctx context.Context) ([]byte, error)
 	KeepCosigned(ctx context.Context, signed []byte) error
+	Ledger(ctx context.Context) ([]byte, error)
+	KeepLedger(ctx context.Context, place int64, body []byte) error
 	Tree(ctx context.Context) tlog.HashReader
 	Leaves(ctx context.Context, from, to int64) ([][]byte, error)
 	Place(ctx context.Context, id string) (int64, error)
@@ -83,7 +85,9 @@ func Run(t *testing.T, place Place) {
 		"AClosedStoreWritesNothing":                aClosedStoreWritesNothing,
 		"AnotherLogKeyIsRefused":                   anotherLogKeyIsRefused,
 		"DataThatWasRead":                          dataThatWasRead,
+		"EXT20_ALedgerIsKeptAsAWhole":              aLedgerIsKeptAsAWhole,
 		"ACapabilityComesBackAsItWas":              aCapabilityComesBackAsItWas,
+		"SEP20_AStartReadsWhatIsInForce":           aStartReadsWhatIsInForce,
 		"RevocationsHaveNoGaps":                    revocationsHaveNoGaps,
 		"FreezesShareTheSequence":                  freezesShareTheSequence,
 		"TheFirstOwnerOfATaskStays":                theFirstOwnerOfATaskStays,

@@ -223,6 +223,44 @@ func recordsAreSelected(t *testing.T, place Place) {
 	})
 }
 
+// A start reads the revocations that have not ended, the other events, and the last one.
+func aStartReadsWhatIsInForce(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	all := []issuer.Revocation{
+		{Kind: issuer.KindRevoke, Target: "cap_1", By: "alice", At: noon, Until: noon.Add(time.Hour)},
+		{Kind: issuer.KindFreeze, Target: "cap_1", By: "operator", Reason: "odd calls", At: noon},
+		{Kind: issuer.KindRevoke, Target: "cap_1", By: "alice", At: noon, Until: noon.Add(3 * time.Hour)},
+		{Kind: issuer.KindRevoke, Target: "cap_2", By: "alice", At: noon, Until: noon.Add(2 * time.Hour)},
+		{Kind: issuer.KindRevoke, Target: "cap_3", By: "alice", At: noon, Until: noon.Add(time.Hour)},
+	}
+	look := func(wantStops []issuer.Revocation, wantRevoked map[string]int64) {
+		t.Helper()
+		err := s.View(t.Context(), func(r issuer.Reader) error {
+			stops, err := r.Stops()
+			if diff := cmp.Diff(wantStops, stops); diff != "" {
+				t.Error(diff)
+			}
+			revoked := map[string]int64{}
+			err = errors.Join(err, r.Revoked(noon.Add(2*time.Hour), func(target string, until int64) { revoked[target] = until }))
+			if diff := cmp.Diff(wantRevoked, revoked); diff != "" {
+				t.Error(diff)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(nil, map[string]int64{})
+	for i := range all {
+		all[i].Sequence = int64(i + 1)
+		if err := s.Update(t.Context(), func(tx issuer.Tx) error { _, err := tx.Revoke(all[i]); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look([]issuer.Revocation{all[1], all[4]}, map[string]int64{"cap_1": noon.Add(3 * time.Hour).Unix(), "cap_2": noon.Add(2 * time.Hour).Unix()})
+}
+
 // Freezes and thaws are in the sequence of revocations, and every one is kept.
 func freezesShareTheSequence(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"log/slog"
 	"math"
@@ -49,11 +50,16 @@ type Scores struct {
 	Named func(origin string) bool
 	Now   func() time.Time
 	Slog  *slog.Logger
+	// Kept keeps the ledger over a restart, sealed with Seal. Both or neither.
+	Kept LedgerStore
+	Seal cipher.AEAD
 
-	levels atomic.Pointer[levels]
+	levels  atomic.Pointer[levels]
+	keeping sync.Mutex // held while the ledger is being kept
 
 	mu      sync.Mutex // guards the fields below
 	ledger  ledger
+	loaded  bool // the kept ledger has been read
 	reading bool // a page found it behind, and the rest of the log is being read
 }
 
@@ -61,63 +67,6 @@ type Scores struct {
 type levels struct {
 	of map[string]trust.Level
 	at time.Time
-}
-
-// ledger is a book with its place in the log. Every record is checked for the links of a
-// chain, except for its signature, which takes an export to check.
-type ledger struct {
-	book   trust.Book
-	chains map[evidence.ChainID]evidence.Head // of the next record
-	place  int64
-	midway bool // it was not read from the beginning: archived records are missing
-	named  func(origin string) bool
-	seen   seen
-}
-
-// follow takes over about as many of the records behind its place in the log as most, and
-// reports whether these are all.
-func (l *ledger) follow(ctx context.Context, log RecordLog, most int) (all bool, err error) {
-	begins, err := log.Begins(ctx)
-	if err != nil {
-		return false, err
-	}
-	if l.place < begins {
-		*l = ledger{book: trust.Book{Until: l.book.Until}, place: begins, midway: true, named: l.named}
-	}
-	for taken := 0; taken < most; {
-		sealed, err := log.From(ctx, l.place)
-		if err != nil || len(sealed) == 0 {
-			return err == nil, err
-		}
-		for _, s := range sealed {
-			l.add(s)
-		}
-		taken += len(sealed)
-	}
-	return false, nil
-}
-
-func (l *ledger) add(s evidence.Sealed) {
-	r := s.Record()
-	if l.chains == nil {
-		l.chains = map[evidence.ChainID]evidence.Head{}
-	}
-	next, known := l.chains[r.Details.ChainID]
-	switch {
-	case !known && l.midway && r.Details.Sequence > 0:
-		next = evidence.Head{ChainID: r.Details.ChainID, Sequence: r.Details.Sequence, Hash: s.Prev()}
-	case !known:
-		next = evidence.Genesis(r.Details.ChainID)
-	}
-	if s.CheckHash() != nil || r.Details.Sequence != next.Sequence || s.Prev() != next.Hash {
-		l.book.Break(r.AgentID)
-	}
-	l.chains[r.Details.ChainID] = s.Head()
-	l.book.Add(r)
-	if l.named != nil {
-		l.seen.add(r, l.named)
-	}
-	l.place++
 }
 
 // Update brings the scores up to date.
@@ -129,13 +78,29 @@ func (s *Scores) Update(ctx context.Context) error {
 	}
 }
 
-// advance takes over some records. It knows the levels when these are all.
+// advance takes over some records, and keeps the ledger now and then.
 func (s *Scores) advance(ctx context.Context) (all bool, err error) {
+	all, draft, err := s.take(ctx)
+	if draft != nil {
+		s.keep(ctx, draft)
+	}
+	return all, err
+}
+
+// take takes over some records. It knows the levels when these are all. It returns the ledger
+// where it is to be kept, nil otherwise.
+func (s *Scores) take(ctx context.Context) (all bool, due *draft, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.named = s.Named
-	if all, err = s.ledger.follow(ctx, s.Log, scoresChunk); err != nil || !all {
-		return false, err
+	if err := s.load(ctx); err != nil {
+		return false, nil, err
+	}
+	all, err = s.ledger.follow(ctx, s.Log, scoresChunk)
+	if s.due() {
+		due = s.draft(ctx)
+	}
+	if err != nil || !all {
+		return false, due, err
 	}
 	now := s.Now()
 	l := &levels{of: map[string]trust.Level{}, at: now}
@@ -143,15 +108,17 @@ func (s *Scores) advance(ctx context.Context) (all bool, err error) {
 		l.of[agent] = trust.Of(s.ledger.book.History(agent, now)).Level
 	}
 	s.levels.Store(l)
-	return true, nil
+	return true, due, nil
 }
 
 // recent takes over the newest records for a page, and reports whether there are more. Those
 // are read while the page is shown: the next pages have them. It is called with the lock.
 func (s *Scores) recent(ctx context.Context) (behind bool, err error) {
-	s.ledger.named = s.Named
+	if err := s.load(ctx); err != nil {
+		return true, err
+	}
 	all, err := s.ledger.follow(ctx, s.Log, scoresLook)
-	if err == nil && !all && !s.reading {
+	if err == nil && (!all || s.due()) && !s.reading {
 		s.reading = true
 		go s.readOn(context.WithoutCancel(ctx))
 	}
