@@ -116,6 +116,14 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// A row that is context has its numbers, and neither a goal nor a judgement.
+func TestContextHasNoGoal(t *testing.T) {
+	row := beside("ours", "theirs", "a", "b").judge([]round{{"a": 30, "b": 10}}).String()
+	if want := "| ours | theirs | - | 3.00x | 3.00x |  |"; row != want {
+		t.Errorf("%s; want %s", row, want)
+	}
+}
+
 // One short round runs every trial, and every goal finds what it needs.
 func TestReport(t *testing.T) {
 	cell := time.Microsecond
