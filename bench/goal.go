@@ -28,6 +28,13 @@ func beside(row, against, ours, other string) goal {
 	return goal{row: row, against: against, atMost: true, context: true, unit: "x", value: ratio(ours, other)}
 }
 
+// quicker is [faster] that wants nothing.
+func quicker(row, ours, peer string) goal {
+	g := faster(row, ours, peer, 0)
+	g.context = true
+	return g
+}
+
 // refusal wants a refusal to take at most 2 us.
 func refusal(row, ours string) goal {
 	return goal{row: row, against: "-", want: 2, atMost: true, unit: " us", value: func(r round) float64 { return r[ours] / 1e3 }}

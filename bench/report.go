@@ -123,6 +123,7 @@ policy of that group, in the middle of the list, permits the request.
 - cedar-go evaluates the same conditions and has no index. Its two entities are made for each request.
 - OPA evaluates a prepared query over n rules of one name, each of which compares four members of the
   input. OPA's own index finds the rule. The input is a map of Go, which OPA converts for each request.
+  In the rows without a goal, the input is converted once, before.
 
 ### The rows of Agent Auth
 

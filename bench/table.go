@@ -214,8 +214,10 @@ func (f *field) decisions(three *product) {
 		f.add("decision"+suffix, three.decideAnd(j), err)
 		j, err = cedarPolicies(n, "read")
 		f.add("cedar-go"+suffix, j, err)
-		j, err = opaPolicies(n, "read")
+		j, err = opaPolicies(n, "read", false)
 		f.add("OPA"+suffix, j, err)
+		j, err = opaPolicies(n, "read", true)
+		f.add("OPA, input ready"+suffix, j, err)
 	}
 }
 
@@ -276,6 +278,8 @@ func chainGoals() []goal {
 		within("decision, 10,000 policies", "decision, 10,000 policies", "decision, 10 policies", 1.5),
 		faster("decision, 1,000 policies", "decision, 1,000 policies", "OPA, 1,000 policies", 5),
 		faster("decision, 10,000 policies", "decision, 10,000 policies", "OPA, 10,000 policies", 5),
+		quicker("decision, 1,000 policies", "decision, 1,000 policies", "OPA, input ready, 1,000 policies"),
+		quicker("decision, 10,000 policies", "decision, 10,000 policies", "OPA, input ready, 10,000 policies"),
 		faster("decision, 1,000 policies", "decision, 1,000 policies", "cedar-go, 1,000 policies", 1),
 		faster("decision, 10,000 policies", "decision, 10,000 policies", "cedar-go, 10,000 policies", 1),
 		{row: "evidence append, 64 producers, records a second", against: "chain only", want: 1, unit: "x", value: ratio("append per second", "chain only per second")},
