@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
@@ -65,7 +64,7 @@ func TestEdgesAuthorizeAndRecord(t *testing.T) {
 // recordsOf is the size of the log of a town's server.
 func recordsOf(t *testing.T, w *town) (size int) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+w.address+"/checkpoint", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+w.address+"/checkpoint", http.NoBody)
 	must(t, err)
 	answer, err := w.client.Do(r)
 	must(t, err)
