@@ -70,7 +70,7 @@ https://@LISTEN {
 }
 `
 
-// siteOPA asks OPA before the call goes on. The decision is on the disk before the answer of OPA.
+// siteOPA asks OPA before the call continues. The decision is on the disk before the answer of OPA.
 const siteOPA = `forward_auth @OPA {
 		uri /authorize
 		import kept
@@ -218,7 +218,7 @@ func (f *front) authorizes(key ed25519.PrivateKey) error {
 	return err
 }
 
-// wrongCalls are those that an edge must refuse, by what is wrong.
+// wrongCalls are those that an edge must refuse, by the fault.
 func wrongCalls(host string, key ed25519.PrivateKey) (map[string][]byte, error) {
 	_, foreign, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
