@@ -99,5 +99,5 @@ func againstTrials(ctx context.Context, dir, binary, suffix string) (trials []tr
 		return nil, stop, err
 	}
 	proven[0].name += suffix
-	return []trial{batched.cpuTrial(), batched.paceTrial(), proven[0].cpuTrial()}, stop, nil
+	return []trial{batched.cpuTrial(), batched.paceTrial(byReference), proven[0].cpuTrial()}, stop, nil
 }

@@ -41,7 +41,9 @@ func TestContestantsDoTheSameWork(t *testing.T) {
 		must(t, err)
 		cedarJob, err := cedarPolicies(10, operation)
 		must(t, err)
-		opa, err := opaPolicies(10, operation)
+		opa, err := opaPolicies(10, operation, false)
+		must(t, err)
+		ready, err := opaPolicies(10, operation, true)
 		must(t, err)
 		cached, cachedErr := fly.cached(action)
 		if (cachedErr == nil) != allowed {
@@ -51,7 +53,7 @@ func TestContestantsDoTheSameWork(t *testing.T) {
 			"ours":       repeat(func() error { return p.authorize(token.NewMemo(1<<20), p.chain, attempt) }),
 			"biscuit-go": biscuitJob, "go-ucan": ucanVerify(ucan), "golang-jwt": chain.verify(operation),
 			"superfly/macaroon": fly.verify(action), "superfly's cache": cached,
-			"our policies": ours, "cedar-go": cedarJob, "OPA": opa,
+			"our policies": ours, "cedar-go": cedarJob, "OPA": opa, "OPA, input ready": ready,
 		} {
 			if err := j.run(); (err == nil) != allowed {
 				t.Errorf("%s %s: %v", name, operation, err)
@@ -113,6 +115,14 @@ func TestGoals(t *testing.T) {
 		if math.Abs(r.median-c.median) > 1e-9 || math.Abs(r.quartile-c.quartile) > 1e-9 || r.met() != c.met {
 			t.Errorf("%+v: median %v quartile %v met %v", c, r.median, r.quartile, r.met())
 		}
+	}
+}
+
+// A row that is context has its numbers, and neither a goal nor a judgement.
+func TestContextHasNoGoal(t *testing.T) {
+	row := beside("ours", "theirs", "a", "b").judge([]round{{"a": 30, "b": 10}}).String()
+	if want := "| ours | theirs | - | 3.00x | 3.00x |  |"; row != want {
+		t.Errorf("%s; want %s", row, want)
 	}
 }
 

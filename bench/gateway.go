@@ -6,7 +6,9 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,39 +24,56 @@ const (
 	withProof   = "gateway with proofs"
 )
 
-// front is one process that answers the calls of the gateway's rows.
+// front is a process that answers the calls of the gateway's rows.
 type front struct {
 	name    string
 	process *process
+	asked   []*process // by process, for each call; their CPU time counts too
 	load    load
 	request func(i int) []byte
 	// fresh prepares n calls, unmeasured; nil where one request serves for all.
 	fresh func(n int) error
-	calls int // in a round of cells of 100ms
+	calls int      // in a round of cells of 100ms
+	log   *growing // has a line for each call; nil for none
+}
+
+// cpu is the user and system time of the processes so far.
+func (f *front) cpu() (total time.Duration, err error) {
+	for _, p := range append([]*process{f.process}, f.asked...) {
+		spent, err := p.cpu()
+		if err != nil {
+			return 0, err
+		}
+		total += spent
+	}
+	return total, nil
 }
 
 // gatewayRows starts the contestants and adds their trials.
 func (f *field) gatewayRows(ctx context.Context) error {
-	t, err := newTown(ctx, f.dir, "agent", "", "signatures: batch")
+	var towns []*town
+	for _, lines := range [][2]string{{"", "signatures: batch"}, {"", "signatures: record"}, {"    context: none", "signatures: batch"}} {
+		t, err := newTown(ctx, f.dir, "agent", lines[0], lines[1])
+		if err != nil {
+			return err
+		}
+		f.closers = append(f.closers, t.close)
+		towns = append(towns, t)
+	}
+	t, each, plain := towns[0], towns[1], towns[2]
+	caddy, err := t.build(ctx, "caddy", "caddy", ".")
 	if err != nil {
 		return err
 	}
-	f.closers = append(f.closers, t.close)
-	each, err := newTown(ctx, f.dir, "agent", "", "signatures: record")
+	version, err := versionIn(caddy, "github.com/caddyserver/caddy/v2")
 	if err != nil {
 		return err
 	}
-	f.closers = append(f.closers, each.close)
-	plain, err := newTown(ctx, f.dir, "agent", "    context: none", "signatures: batch")
+	f.peers = append(f.peers, version)
+	fronts, err := t.peers(ctx, caddy)
 	if err != nil {
 		return err
 	}
-	f.closers = append(f.closers, plain.close)
-	fronts, err := t.peers(ctx)
-	if err != nil {
-		return err
-	}
-	f.peers = append(f.peers, t.caddy)
 	batched, err := t.byReference(ctx, byReference)
 	if err != nil {
 		return err
@@ -71,27 +90,27 @@ func (f *field) gatewayRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fronts = append(append(fronts, batched, unsigned, signed), proven...)
+	edges, err := each.edges(ctx, caddy)
+	if err != nil {
+		return err
+	}
+	fronts = slices.Concat(fronts, []*front{batched, unsigned, signed}, proven, edges)
 	for _, front := range fronts {
 		f.trials = append(f.trials, front.cpuTrial())
 	}
 	for _, front := range fronts {
-		if front.name == "tuned httputil" || front.name == byReference {
-			f.trials = append(f.trials, front.paceTrial())
+		switch front.name {
+		case "tuned httputil", byReference:
+			f.trials = append(f.trials, front.paceTrial(byReference))
+		case withProof, edgeOPA, edgeJWT:
+			f.trials = append(f.trials, front.paceTrial(withProof, edgeOPA, edgeJWT))
 		}
 	}
 	return nil
 }
 
 // peers are those who check nothing.
-func (t *town) peers(ctx context.Context) ([]*front, error) {
-	caddy, err := t.build(ctx, "caddy", "caddy", ".")
-	if err != nil {
-		return nil, err
-	}
-	if t.caddy, err = versionIn(caddy, "github.com/caddyserver/caddy/v2"); err != nil {
-		return nil, err
-	}
+func (t *town) peers(ctx context.Context, caddy string) ([]*front, error) {
 	var fronts []*front
 	for _, p := range []struct {
 		name    string
@@ -109,12 +128,12 @@ func (t *town) peers(ctx context.Context) ([]*front, error) {
 		if err != nil {
 			return nil, err
 		}
-		process, err := p.command(listen)
+		started, err := p.command(listen)
 		if err != nil {
 			return nil, err
 		}
 		raw := rawRequest(listen, nil, sendMessage("handle", "cap_0"))
-		fronts = append(fronts, &front{name: p.name, process: process, load: t.load(listen), request: func(int) []byte { return raw }, calls: 3000})
+		fronts = append(fronts, &front{name: p.name, process: started, load: t.load(listen), request: func(int) []byte { return raw }, calls: 3000})
 	}
 	return fronts, nil
 }
@@ -242,7 +261,7 @@ func (f *front) prepare(n int) ([]*conn, error) {
 }
 
 // cpuTrial has 32 callers, each of whom calls again as soon as it is answered,
-// and measures what that takes of the process.
+// and measures what that takes of the processes.
 func (f *front) cpuTrial() trial {
 	return trial{f.name, func(into round, cell time.Duration) (err error) {
 		n := f.count(cell)
@@ -251,27 +270,29 @@ func (f *front) cpuTrial() trial {
 			return err
 		}
 		defer func() { err = errors.Join(err, closeConns(conns)) }()
-		before, err := f.process.cpu()
-		if err != nil {
+		return f.recorded(n, func() error {
+			before, err := f.cpu()
+			if err != nil {
+				return err
+			}
+			elapsed, err := f.load.closed(conns, n, f.request)
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, f.process.tail())
+			}
+			after, err := f.cpu()
+			into[f.name] = float64(after-before) / float64(n)
+			into[f.name+" per second"] = float64(n) / elapsed.Seconds()
 			return err
-		}
-		elapsed, err := f.load.closed(conns, n, f.request)
-		if err != nil {
-			return fmt.Errorf("%w\n%s", err, f.process.tail())
-		}
-		after, err := f.process.cpu()
-		into[f.name] = float64(after-before) / float64(n)
-		into[f.name+" per second"] = float64(n) / elapsed.Seconds()
-		return err
+		})
 	}}
 }
 
 // p99 is what paceTrial calls the latency of a front.
 func p99(name string) string { return name + " at half load p99 ms" }
 
-// paceTrial makes calls at half the rate that the gateway reached in this
+// paceTrial makes calls at half the rate that the slowest of these fronts reached in this
 // round, and measures their latency.
-func (f *front) paceTrial() trial {
+func (f *front) paceTrial(fronts ...string) trial {
 	name := f.name + " at half load"
 	return trial{name, func(into round, cell time.Duration) (err error) {
 		n := f.count(cell) / 2
@@ -280,10 +301,16 @@ func (f *front) paceTrial() trial {
 			return err
 		}
 		defer func() { err = errors.Join(err, closeConns(conns)) }()
-		latencies, err := f.load.paced(conns, n, into[byReference+" per second"]/2, f.request)
-		into[name+" p50 ms"] = quantile(latencies, 0.5)
-		into[name+" p99 ms"] = quantile(latencies, 0.99)
-		return err
+		rate := math.Inf(1)
+		for _, front := range fronts {
+			rate = min(rate, into[front+" per second"])
+		}
+		return f.recorded(n, func() error {
+			latencies, err := f.load.paced(conns, n, rate/2, f.request)
+			into[name+" p50 ms"] = quantile(latencies, 0.5)
+			into[name+" p99 ms"] = quantile(latencies, 0.99)
+			return err
+		})
 	}}
 }
 
@@ -291,8 +318,20 @@ func (f *front) paceTrial() trial {
 func gatewayGoals() []goal {
 	const a, b, first = byReference, withProof, "gateway, first sight"
 	return []goal{
-		within("gateway (a): by reference over mTLS; no proof, records under their batch's signature", a, "tuned httputil", 1.3),
-		within("gateway (a): the same", a, "Caddy", 0.8),
+		{
+			row: "gateway (b): a proof on every call, every record signed; CPU", against: "the better of Caddy with OPA and Caddy with JWTs", want: 0.8, atMost: true, unit: "x",
+			value: func(r round) float64 { return r[b] / min(r[edgeOPA], r[edgeJWT]) },
+		},
+		{
+			row: "gateway (b), p99 at the same rate", against: "the better of Caddy with OPA and Caddy with JWTs", want: 0.8, atMost: true, unit: "x",
+			value: func(r round) float64 { return r[p99(b)] / min(r[p99(edgeOPA)], r[p99(edgeJWT)]) },
+		},
+		beside("gateway (b), CPU", edgeOPA, b, edgeOPA),
+		beside("gateway (b), CPU", edgeJWT, b, edgeJWT),
+		beside("gateway (b), p99 at the same rate", edgeOPA, p99(b), p99(edgeOPA)),
+		beside("gateway (b), p99 at the same rate", edgeJWT, p99(b), p99(edgeJWT)),
+		beside("gateway (a): by reference over mTLS; no proof, records under their batch's signature; CPU", "tuned httputil, which checks nothing", a, "tuned httputil"),
+		beside("gateway (a), CPU", "Caddy, which checks nothing", a, "Caddy"),
 		{
 			row: "gateway (b): a proof on every call, every record signed", against: "(a), one signature check and two signatures", want: 1, atMost: true, unit: "x",
 			value: func(r round) float64 { return r[b] / (r[a] + r["one Ed25519 check"] + 2*r["one Ed25519 signature"]) },

@@ -23,7 +23,9 @@ func TestContestantsOfTheGateway(t *testing.T) {
 	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: batch")
 	must(t, err)
 	defer func() { must(t, world.close()) }()
-	fronts, err := world.peers(t.Context())
+	caddy, err := world.build(t.Context(), "caddy", "caddy", ".")
+	must(t, err)
+	fronts, err := world.peers(t.Context(), caddy)
 	must(t, err)
 	reference, err := world.byReference(t.Context(), byReference)
 	must(t, err)
@@ -37,7 +39,7 @@ func TestContestantsOfTheGateway(t *testing.T) {
 			t.Errorf("%s took no time", f.name)
 		}
 	}
-	must(t, ours[0].paceTrial().measure(into, time.Millisecond))
+	must(t, ours[0].paceTrial(byReference).measure(into, time.Millisecond))
 	_, handle, err := world.reference(t.Context())
 	must(t, err)
 	for name, raw := range map[string][]byte{

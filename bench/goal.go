@@ -9,6 +9,7 @@ type goal struct {
 	value   func(round) float64
 	want    float64
 	atMost  bool   // want is an upper bound
+	context bool   // nothing is wanted: the row helps to read others
 	unit    string // behind the number
 }
 
@@ -20,6 +21,18 @@ func faster(row, ours, peer string, want float64) goal {
 // within wants ours to take at most want times as long as something else.
 func within(row, ours, other string, want float64) goal {
 	return goal{row: row, against: other, want: want, atMost: true, unit: "x", value: ratio(ours, other)}
+}
+
+// beside compares ours with something else, and wants nothing.
+func beside(row, against, ours, other string) goal {
+	return goal{row: row, against: against, atMost: true, context: true, unit: "x", value: ratio(ours, other)}
+}
+
+// quicker is [faster] that wants nothing.
+func quicker(row, ours, peer string) goal {
+	g := faster(row, ours, peer, 0)
+	g.context = true
+	return g
 }
 
 // refusal wants a refusal to take at most 2 us.
@@ -62,11 +75,15 @@ func (r result) String() string {
 	if r.atMost {
 		bound = "at most"
 	}
-	if !r.met() {
+	wanted := fmt.Sprintf("%s %s%s", bound, number(r.want), r.unit)
+	switch {
+	case r.context:
+		wanted, met = "-", ""
+	case !r.met():
 		met = "**missed**"
 	}
-	return fmt.Sprintf("| %s | %s | %s %s%s | %s%s | %s%s | %s |",
-		r.row, r.against, bound, number(r.want), r.unit, number(r.median), r.unit, number(r.quartile), r.unit, met)
+	return fmt.Sprintf("| %s | %s | %s | %s%s | %s%s | %s |",
+		r.row, r.against, wanted, number(r.median), r.unit, number(r.quartile), r.unit, met)
 }
 
 // number has three digits, more only before the point.

@@ -28,6 +28,7 @@ const peerVerb = "peer"
 //	peer httputil LISTEN FOLDER UPSTREAM    httputil.ReverseProxy, tuned, behind TLS
 //	peer quiet LISTEN                       an agent whose streams stay open
 //	peer balance LISTEN                     the service behind a capability
+//	peer opa LISTEN POLICY LOG              OPA, which Caddy asks
 //	peer stock LISTEN                       an agent on a2a-go, for the soak
 func runPeer(args []string) error {
 	if len(args) < 2 {
@@ -48,6 +49,8 @@ func runPeer(args []string) error {
 		return stock(rest[0]).ListenAndServe()
 	case role == "handler" && len(rest) == 2:
 		return serveTLS(rest[0], rest[1], stub(rest[0]))
+	case role == "opa" && len(rest) == 3:
+		return serveOPA(rest[0], rest[1], rest[2])
 	case role == "httputil" && len(rest) == 3:
 		h, err := tuned(rest[2])
 		if err != nil {

@@ -208,14 +208,16 @@ func (f *field) refusals(three *product) {
 }
 
 func (f *field) decisions(three *product) {
-	for _, n := range []int{10, 1000} {
-		suffix := map[int]string{10: ", 10 policies", 1000: ", 1,000 policies"}[n]
+	for i, suffix := range []string{", 10 policies", ", 1,000 policies", ", 10,000 policies"} {
+		n := []int{10, 1000, 10_000}[i]
 		j, err := ourPolicies(n, "read")
 		f.add("decision"+suffix, three.decideAnd(j), err)
 		j, err = cedarPolicies(n, "read")
 		f.add("cedar-go"+suffix, j, err)
-		j, err = opaPolicies(n, "read")
+		j, err = opaPolicies(n, "read", false)
 		f.add("OPA"+suffix, j, err)
+		j, err = opaPolicies(n, "read", true)
+		f.add("OPA, input ready"+suffix, j, err)
 	}
 }
 
@@ -273,8 +275,13 @@ func chainGoals() []goal {
 		within("refuse an over-wide link, prefix known", "refuse an over-wide link, prefix known", "cold, 4 links", 0.1),
 		within("refuse an over-wide link, cold", "refuse an over-wide link, cold", "cold, 4 links", 0.1),
 		within("decision, 1,000 policies", "decision, 1,000 policies", "decision, 10 policies", 1.5),
+		within("decision, 10,000 policies", "decision, 10,000 policies", "decision, 10 policies", 1.5),
 		faster("decision, 1,000 policies", "decision, 1,000 policies", "OPA, 1,000 policies", 5),
+		faster("decision, 10,000 policies", "decision, 10,000 policies", "OPA, 10,000 policies", 5),
+		quicker("decision, 1,000 policies", "decision, 1,000 policies", "OPA, input ready, 1,000 policies"),
+		quicker("decision, 10,000 policies", "decision, 10,000 policies", "OPA, input ready, 10,000 policies"),
 		faster("decision, 1,000 policies", "decision, 1,000 policies", "cedar-go, 1,000 policies", 1),
+		faster("decision, 10,000 policies", "decision, 10,000 policies", "cedar-go, 10,000 policies", 1),
 		{row: "evidence append, 64 producers, records a second", against: "chain only", want: 1, unit: "x", value: ratio("append per second", "chain only per second")},
 		{row: "evidence append, 64 producers, CPU a record", against: "chain only", want: 1, unit: "x", value: ratio("chain only", "append")},
 		{row: "evidence append, 64 producers, p99", against: "-", want: 20, atMost: true, unit: " ms", value: func(r round) float64 { return r["append p99 ms"] }},

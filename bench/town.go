@@ -38,7 +38,6 @@ type town struct {
 	address   string // of the server
 	upstream  string // address of the agent
 	grpc      string // address of the server's gRPC, "" for none
-	caddy     string // module and version
 	tls       *tls.Config
 	client    *http.Client
 	processes []*process

@@ -2,7 +2,10 @@ module github.com/powerbox-project/powerbox/bench/caddy
 
 go 1.26.0
 
-require github.com/caddyserver/caddy/v2 v2.11.9
+require (
+	github.com/caddyserver/caddy/v2 v2.11.9
+	github.com/golang-jwt/jwt/v5 v5.3.1
+)
 
 require (
 	cel.dev/cel-go v0.32.0 // indirect

@@ -3,7 +3,8 @@
 //
 //	caddy LISTEN UPSTREAM FOLDER
 //
-// or a Caddyfile, with forward_auth and the handlers of its example in deploy/gateways:
+// or a Caddyfile, with forward_auth, the handlers of its example in deploy/gateways, the
+// handler bearer_jwt and the log writer synced:
 //
 //	caddy FILE
 //
@@ -18,7 +19,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/requestbody"
@@ -62,6 +63,9 @@ func runFile(name string) error {
 	if err != nil {
 		return err
 	}
+	caddy.RegisterModule(new(bearer))
+	caddy.RegisterModule(new(syncedLog))
+	httpcaddyfile.RegisterHandlerDirective("bearer_jwt", parseBearer)
 	document, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(text, map[string]any{"filename": name})
 	if err != nil {
 		return err
