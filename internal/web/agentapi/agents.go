@@ -163,6 +163,15 @@ func asked(v powerbox.Value) ([]provider.Asked, error) {
 	return out, nil
 }
 
+// question reads what a request of a host asks people, and counts it against the limits of the host.
+func (a *API) question(r *http.Request, v powerbox.Value, h provider.Host) (provider.Asking, error) {
+	with, err := asking(r, v)
+	if err != nil {
+		return with, err
+	}
+	return with, a.limits.question(r, h)
+}
+
 func asking(r *http.Request, v powerbox.Value) (out provider.Asking, err error) {
 	out.From = peer.Of(r).Recorded()
 	err = texts(v, map[string]*string{
@@ -221,11 +230,8 @@ func (a *API) request(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with, err := asking(r, v)
+	with, err := a.question(r, v, s.Host)
 	if err != nil {
-		return answer{}, err
-	}
-	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.RequestCapability(r.Context(), s, wanted, with)
