@@ -85,7 +85,7 @@ func stamp(t time.Time) string {
 }
 
 // standing is an agent on the wire, as answers about its state have it.
-func (a *API) standing(s provider.Standing) map[string]any {
+func (a *API) standing(s provider.AgentState) map[string]any {
 	out := map[string]any{
 		"agent_id": s.Agent.ID, "host_id": s.Host.ID, "name": s.Agent.Name, "mode": s.Agent.Mode, "status": s.Status,
 		"agent_capability_grants": a.grants(s.Grants),
@@ -97,7 +97,7 @@ func (a *API) standing(s provider.Standing) map[string]any {
 }
 
 // detailed adds the members of status and reactivation (AAP-S2, AAP-V5).
-func (a *API) detailed(s provider.Standing) map[string]any {
+func (a *API) detailed(s provider.AgentState) map[string]any {
 	out := a.standing(s)
 	activated := s.Agent.Activated
 	if s.Status == agentauth.Pending {
@@ -273,7 +273,7 @@ func (a *API) status(r *http.Request) (answer, error) {
 }
 
 // waits reports whether someone has yet to answer about an agent.
-func waits(s provider.Standing) bool {
+func waits(s provider.AgentState) bool {
 	return s.Status == agentauth.Pending || slices.ContainsFunc(s.Grants, func(g provider.Grant) bool { return g.Status == agentauth.Pending })
 }
 
