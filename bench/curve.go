@@ -340,16 +340,7 @@ func writeCurve(old, section, picture string) error {
 	return os.WriteFile(page, []byte(withCurve(old, section)), 0o644) //nolint:gosec // a page of the documentation
 }
 
-// curveOf returns the section of a page about latencies, "" for none. That about hostile
-// requests is behind it.
-func curveOf(page string) string {
-	_, rest, found := strings.Cut(page, curveBegins)
-	section, _, ended := strings.Cut(rest, hostileBegins)
-	if !found || !ended {
-		return ""
-	}
-	return curveBegins + section
-}
+func curveOf(page string) string { return sectionOf(page, curveBegins, hostileBegins) }
 
 // withCurve returns a page with another section about latencies.
 func withCurve(page, section string) string {

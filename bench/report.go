@@ -197,37 +197,21 @@ const (
 	soakEnds      = "## Peers\n"
 )
 
-// soakOf returns the section of a page about the last soak, "" for none.
-func soakOf(page string) string {
-	_, rest, found := strings.Cut(page, soakBegins)
-	section, _, ended := strings.Cut(rest, soakEnds)
+// sectionOf returns the section of a page from its heading to the heading of the next one, "" for none.
+func sectionOf(page, begins, ends string) string {
+	_, rest, found := strings.Cut(page, begins)
+	section, _, ended := strings.Cut(rest, ends)
 	if !found || !ended {
 		return ""
 	}
-	return soakBegins + section
+	return begins + section
 }
 
-// consoleOf returns the section of a page about the console, "" for none. That of hostile
-// requests is behind it.
-func consoleOf(page string) string {
-	_, rest, found := strings.Cut(page, consoleBegins)
-	section, _, ended := strings.Cut(rest, hostileBegins)
-	if !found || !ended {
-		return ""
-	}
-	return consoleBegins + section
-}
+func soakOf(page string) string { return sectionOf(page, soakBegins, soakEnds) }
 
-// hostileOf returns the section of a page about hostile requests, "" for none. The soak's
-// is behind it.
-func hostileOf(page string) string {
-	_, rest, found := strings.Cut(page, hostileBegins)
-	section, _, ended := strings.Cut(rest, soakBegins)
-	if !found || !ended {
-		return ""
-	}
-	return hostileBegins + section
-}
+func consoleOf(page string) string { return sectionOf(page, consoleBegins, hostileBegins) }
+
+func hostileOf(page string) string { return sectionOf(page, hostileBegins, soakBegins) }
 
 // sizeBegins begins the section about the size of the programs, which is the last one.
 const sizeBegins = "\n## Size and start\n\n"

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 )
 
 // scopedIdentity names one application, known by the client id in the tokens
@@ -56,30 +58,12 @@ func (l login) token(t *testing.T, user, client string) string {
 // session is an access token with more claims than every one has.
 func (l login) session(t *testing.T, user string, more map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: l.key}, &jose.SignerOptions{
-		ExtraHeaders: map[jose.HeaderKey]any{"kid": "one", "typ": "at+jwt"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	now := time.Now()
 	all := map[string]any{
 		"iss": "https://login.example.org", "aud": "https://agents.example.org", "sub": user, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}
 	maps.Copy(all, more)
-	claims, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compact
+	return oidctest.Sign(t, jose.ES256, l.key, map[jose.HeaderKey]any{"kid": "one", "typ": "at+jwt"}, all)
 }
 
 // scoped starts powerbox in mode scoped in front of a stock agent.

@@ -2,33 +2,26 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/bench/internal/fill"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
-	"github.com/powerbox-project/powerbox/internal/store/keyring"
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
 )
 
 // The parts of the data.
 const (
-	recorder = "serve" // the name under which the server signs records
-	batch    = 5000    // of one commit
-	days     = 30      // that the records are spread over
-	family   = 10      // capabilities of an ordinary tree
-	users    = 500
-	largest  = 50 // one capability in so many is in the largest tree
-	busiest  = 20 // one in so many is held by the busiest caller
+	days    = 30 // that the records are spread over
+	family  = 10 // capabilities of an ordinary tree
+	users   = 500
+	largest = 50 // one capability in so many is in the largest tree
+	busiest = 20 // one in so many is held by the busiest caller
 )
 
 // landmarks are things in the store that pages are about.
@@ -41,62 +34,30 @@ type landmarks struct {
 	question    string
 }
 
-// stamp makes ids whose order is that of their times.
-type stamp struct{ entropy io.Reader }
-
-func (s stamp) id(kind string, at time.Time) string {
-	return kind + strings.ToLower(ulid.MustNew(ulid.Timestamp(at), s.entropy).String())
-}
-
 // fill puts everything that is missing into the store. What a run before has put there
 // stays; of questions, which end soon, new ones are made.
 func (t *town) fill(ctx context.Context) (err error) {
-	ring, err := keyring.Open(filepath.Join(t.dir, "state", "keys"), rand.Reader, nil)
-	if err != nil {
-		return err
-	}
-	signer, _, err := ring.Evidence(evidence.Ed25519, recorder)
-	if err != nil {
-		return err
-	}
-	checkpoint, _, err := ring.Checkpoint(origin)
-	if err != nil {
-		return err
-	}
-	store, err := sqlite.Open(ctx, sqlite.Config{
-		Path: filepath.Join(t.dir, "state", "powerbox.db"), Signer: signer, Batches: true, Origin: origin, Checkpoint: checkpoint, Random: rand.Reader, Patience: time.Minute,
-	})
+	store, err := fill.Open(ctx, t.dir, sqlite.Config{Batches: true, Origin: origin})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	f := filling{town: t, store: store, now: time.Now().UTC().Truncate(time.Second), stamp: stamp{ulid.Monotonic(rand.Reader, 0)}}
+	f := filling{town: t, store: store, now: time.Now().UTC().Truncate(time.Second)}
 	return errors.Join(f.capabilities(ctx), f.records(ctx), f.questions(ctx))
 }
 
 // filling is one run of fill.
 type filling struct {
 	town  *town
-	store *sqlite.Store
+	store *fill.Store
 	now   time.Time
-	stamp stamp
 }
 
-// inBatches runs put for every number below n, in few commits.
+// inBatches writes a number of things, and reports how long it took.
 func (f *filling) inBatches(ctx context.Context, what string, n int, put func(tx issuer.Tx, i int) error) error {
 	start := time.Now()
-	for from := 0; from < n; from += batch {
-		err := f.store.Update(ctx, func(tx issuer.Tx) error {
-			for i := from; i < min(n, from+batch); i++ {
-				if err := put(tx, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
+	if err := f.store.InBatches(ctx, 0, n, put); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	fmt.Fprintf(f.town.progress, "%d %s in %s\n", n, what, time.Since(start).Round(time.Second))
 	return nil
@@ -106,7 +67,7 @@ func (f *filling) inBatches(ctx context.Context, what string, n int, put func(tx
 func (f *filling) capability(agent, holder int, parent *issuer.Capability, at time.Time) (issuer.Capability, error) {
 	id := agentName(agent)
 	c := issuer.Capability{
-		ID: f.stamp.id("cap_", at), RevocationID: f.stamp.id("rv_", at), Agent: id, Grant: "data:use", Holder: "client:" + agentName(holder), Requester: agentName(holder),
+		ID: f.store.ID("cap_", at), RevocationID: f.store.ID("rv_", at), Agent: id, Grant: "data:use", Holder: "client:" + agentName(holder), Requester: agentName(holder),
 		Purpose: "prepare the report of the quarter", Attenuable: true, PolicyDigest: "sha256:" + strings.Repeat("0", 64), Created: at, Expires: f.now.Add(20 * time.Hour),
 	}
 	if parent != nil {
@@ -212,7 +173,7 @@ func (f *filling) records(ctx context.Context) error {
 		at := f.now.Add(-days*24*time.Hour + time.Duration(i)*step)
 		var r evidence.Record
 		if call.OutcomeStatus == evidence.Pending {
-			if r, err = evidence.Outcome(call, f.stamp.id("rec_", at), at, evidence.Achieved, []byte(`{"state":"completed"}`)); err != nil {
+			if r, err = evidence.Outcome(call, f.store.ID("rec_", at), at, evidence.Achieved, []byte(`{"state":"completed"}`)); err != nil {
 				return err
 			}
 		} else {
@@ -233,10 +194,10 @@ func (f *filling) call(n int, at time.Time) evidence.Record {
 	one := decided[n%len(decided)]
 	operation := to + "/data:use/search"
 	r := evidence.Record{
-		ID: f.stamp.id("rec_", at), AgentID: to, TaskID: fmt.Sprintf("task-%08d", n), ActionType: "a2a.SendMessage", Decision: one.decision, Time: at,
+		ID: f.store.ID("rec_", at), AgentID: to, TaskID: fmt.Sprintf("task-%08d", n), ActionType: "a2a.SendMessage", Decision: one.decision, Time: at,
 		Intent: evidence.Intent{Operation: operation, Purpose: "prepare the report of the quarter", Details: []byte(`{"skill":"search"}`)},
 		Details: evidence.Details{
-			Recorder: recorder, Requester: from, Principal: fmt.Sprintf("pair:%040d", n%users), TraceID: fmt.Sprintf("%032x", n/3+1), Attempt: "invocation", Mode: "scoped",
+			Recorder: fill.Recorder, Requester: from, Principal: fmt.Sprintf("pair:%040d", n%users), TraceID: fmt.Sprintf("%032x", n/3+1), Attempt: "invocation", Mode: "scoped",
 			Gate: &evidence.Gate{Origin: from, Target: to, Required: []string{operation}, Allowed: []string{operation}}, Granted: []string{operation},
 			PolicyDigest: "sha256:" + strings.Repeat("0", 64), Arguments: []byte(`{"query":"sales of the quarter"}`),
 		},
@@ -260,7 +221,7 @@ func (f *filling) questions(ctx context.Context) error {
 		for i := range n - len(waiting) {
 			at := f.now.Add(-time.Duration(i) * time.Second)
 			q := approval.Question{
-				ID: f.stamp.id("ask_", at), Kind: approval.ForCapability, Key: fmt.Sprintf("%v-%d", f.now, i), Agent: agentName(i % f.town.sizes.agents), Principal: fmt.Sprintf("user:person-%03d", i%users),
+				ID: f.store.ID("ask_", at), Kind: approval.ForCapability, Key: fmt.Sprintf("%v-%d", f.now, i), Agent: agentName(i % f.town.sizes.agents), Principal: fmt.Sprintf("user:person-%03d", i%users),
 				Holder: "client:" + agentName((i+3)%f.town.sizes.agents), Requester: agentName((i + 3) % f.town.sizes.agents), Purpose: fmt.Sprintf("prepare report %d of the quarter", i),
 				Matters: []issuer.Matter{{
 					Grant: "data:use", Says: "Use the data", Operations: []issuer.Operation{{Name: "export"}, {Name: "search"}, {Name: "delete", Write: true}},

@@ -7,14 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/fill"
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
@@ -105,7 +104,8 @@ func (t *town) begin(ctx context.Context) error {
 		return err
 	}
 	t.began = time.Since(start)
-	return t.login(ctx)
+	t.client, err = fill.Login(ctx, t.listen, "carol")
+	return err
 }
 
 // cardFormat is the card of an agent, by its name and its address.
@@ -131,30 +131,6 @@ func (t *town) serveAgents() (address string, err error) {
 	})}
 	go func() { _ = t.agents.Serve(l) }() // how it ends is of no interest
 	return address, nil
-}
-
-// login opens the session of an operator.
-func (t *town) login(ctx context.Context) error {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return err
-	}
-	t.client = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	form := strings.NewReader(url.Values{"user": {"carol"}, "next": {"/admin"}}.Encode())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.listen+"/login", form)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	res, err := t.client.Do(r)
-	if err != nil {
-		return err
-	}
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusSeeOther {
-		return fmt.Errorf("the login: HTTP %d", res.StatusCode)
-	}
-	return nil
 }
 
 func (t *town) close() error {

@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/bench/internal/fill"
 	"github.com/powerbox-project/powerbox/internal/freeport"
 )
 
@@ -97,16 +96,7 @@ func (t *town) login(ctx context.Context) error {
 		return err
 	}
 	t.operator = strings.TrimSpace(string(token))
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		return err
-	}
-	t.console = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	form := request{
-		name: "login", by: t.console, method: http.MethodPost, path: "/login", status: http.StatusSeeOther,
-		header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, body: url.Values{"user": {"carol"}, "next": {"/admin"}}.Encode(),
-	}
-	if err := t.ask(ctx, form); err != nil {
+	if t.console, err = fill.Login(ctx, t.listen, "carol"); err != nil {
 		return err
 	}
 	wanted := t.call(`{"jsonrpc":"2.0","id":1,"method":"a2a/capabilities/request","params":{"grants":["data:use"],"purpose":"Measure"}}`)

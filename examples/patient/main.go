@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -26,13 +25,10 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	_, err := run(ctx, os.Stdout, "")
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "patient:", err)
-		os.Exit(1)
-	}
+	premises.Main("patient", func(ctx context.Context) error {
+		_, err := run(ctx, os.Stdout, "")
+		return err
+	})
 }
 
 // Words about patients, which must be in no record.

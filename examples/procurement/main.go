@@ -16,7 +16,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
@@ -26,13 +25,10 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	_, err := run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "procurement:", err)
-		os.Exit(1)
-	}
+	premises.Main("procurement", func(ctx context.Context) error {
+		_, err := run(ctx, os.Stdout)
+		return err
+	})
 }
 
 // The scopes of the purchasing agent that vendors are given.

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/powerbox-project/powerbox/examples/premises"
@@ -22,13 +21,10 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	_, err := run(ctx, os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "trade:", err)
-		os.Exit(1)
-	}
+	premises.Main("trade", func(ctx context.Context) error {
+		_, err := run(ctx, os.Stdout)
+		return err
+	})
 }
 
 // The scopes of the exchange, which are its grants and operations.

@@ -13,9 +13,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/big"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -64,6 +67,15 @@ type answer struct {
 	Key        string            `json:"key,omitempty"`
 	Public     map[string]string `json:"public,omitempty"`
 	Signature  string            `json:"signature,omitempty"`
+}
+
+// Main parses the command line, runs a program and exits. The errors of run are for people.
+func Main(run func() error) {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(1)
+	}
 }
 
 // Serve answers requests until the end of in.

@@ -22,6 +22,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/web/agentapi"
 	"github.com/powerbox-project/powerbox/internal/web/console"
@@ -193,18 +194,11 @@ func (i *Instance) attend(ctx context.Context, a Assembly) error {
 }
 
 func (i *Instance) sweep(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(sweeping)
-	defer tick.Stop()
-	for {
+	periodic.Run(ctx, sweeping, func(ctx context.Context) {
 		if err := i.desk.Sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, evidence.ErrNotWritten) {
 			log.WarnContext(ctx, "questions to people are not looked after", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // unattend ends the tasks that attend began.

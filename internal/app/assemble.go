@@ -45,7 +45,7 @@ const RecorderID = "serve"
 type Instance struct {
 	// The configuration is as the server started.
 	proxy.Proxy
-	Force    force // the parts that a reload replaces
+	Force    activeConfig // the parts that a reload replaces
 	reloads  *reloader
 	Ring     *keyring.Ring
 	Store    storage
@@ -317,7 +317,7 @@ type Wiring struct {
 	sealer *catalogue.Sealer
 	pages  cipher.AEAD
 	ledger cipher.AEAD // seals what the scores keep
-	Force  *force
+	Force  *activeConfig
 	can    func(origin, agent string, attempt powerbox.Attempt) []evidence.Reason
 	Now    func() time.Time
 }

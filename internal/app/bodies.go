@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/periodic"
 )
 
 // pruneEvery is how often bodies are looked at that may have been kept for long
@@ -30,9 +32,7 @@ func (i *Instance) prune(ctx context.Context, log *slog.Logger) <-chan struct{} 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(pruneEvery)
-		defer tick.Stop()
-		for {
+		periodic.Run(ctx, pruneEvery, func(ctx context.Context) {
 			n, err := i.Issuer.PruneBodies(ctx, i.retention)
 			switch {
 			case err != nil && ctx.Err() == nil:
@@ -40,12 +40,7 @@ func (i *Instance) prune(ctx context.Context, log *slog.Logger) <-chan struct{} 
 			case n > 0:
 				log.InfoContext(ctx, "bodies that were kept for long enough are erased", slog.Int("bodies", n))
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+		})
 	}()
 	return done
 }

@@ -35,7 +35,7 @@ func (i *Instance) authenticate(a Assembly, client *outbound.Client, started tim
 	if i.workloads, err = proxy.FollowDomains(i.Config, proxy.Following{Read: os.ReadFile, Now: a.Now, Log: a.Log}); err != nil {
 		return err
 	}
-	believed, err := identity.Configured(i.Config, identity.Surroundings{
+	believed, err := identity.Configured(i.Config, identity.Dependencies{
 		Read: os.ReadFile, Fetch: client, FetchWith: proxy.FetchWith, Domains: i.workloads.Believed(), Dev: a.Dev, Started: started,
 	})
 	if err != nil {

@@ -31,19 +31,19 @@ type InForce struct {
 	digest  string                        // of all that the configuration and its policies say, secrets masked
 }
 
-// force is the configuration in force. Its methods read it at every call.
-type force struct{ Now atomic.Pointer[InForce] }
+// activeConfig is the configuration in force. Its methods read it at every call.
+type activeConfig struct{ Now atomic.Pointer[InForce] }
 
-func (f *force) Origin(holder string) string { return f.Now.Load().Scopes.Origin(holder) }
+func (f *activeConfig) Origin(holder string) string { return f.Now.Load().Scopes.Origin(holder) }
 
 // Scope returns Scope(A), nil where no scopes are configured.
-func (f *force) Scope() func(origin, agent string) powerbox.Authority {
+func (f *activeConfig) Scope() func(origin, agent string) powerbox.Authority {
 	return f.Now.Load().Scopes.Scope()
 }
 
-func (f *force) Plans() []agentcard.Plan { return f.Now.Load().Scopes.Plans() }
+func (f *activeConfig) Plans() []agentcard.Plan { return f.Now.Load().Scopes.Plans() }
 
-func (f *force) callerNames() []string {
+func (f *activeConfig) callerNames() []string {
 	var names []string
 	for _, c := range f.Now.Load().config.Identity.Callers {
 		names = append(names, c.Agent)
@@ -52,7 +52,7 @@ func (f *force) callerNames() []string {
 }
 
 // Holders implements [api.Callers].
-func (f *force) Holders(caller string) []string {
+func (f *activeConfig) Holders(caller string) []string {
 	var holders []string
 	for _, c := range f.Now.Load().config.Identity.Callers {
 		if holder, err := c.Holder(); err == nil && c.Agent == caller && !c.Open() {
@@ -63,7 +63,7 @@ func (f *force) Holders(caller string) []string {
 }
 
 // Bounds implements [api.Callers].
-func (f *force) Bounds(caller, agent string, attempt powerbox.Attempt, at time.Time) []evidence.Reason {
+func (f *activeConfig) Bounds(caller, agent string, attempt powerbox.Attempt, at time.Time) []evidence.Reason {
 	now := f.Now.Load()
 	if len(now.config.Scopes) == 0 {
 		return nil
@@ -83,11 +83,11 @@ func (i *Instance) current() *config.Config {
 }
 
 // Permits and Digest implement [issuer.Policy].
-func (f *force) Permits(c identity.Caller, agent, grant, operation string, r *catalogue.Item) issuer.Ruling {
+func (f *activeConfig) Permits(c identity.Caller, agent, grant, operation string, r *catalogue.Item) issuer.Ruling {
 	return issuerPolicy{f.Now.Load().engine}.Permits(c, agent, grant, operation, r)
 }
 
-func (f *force) Digest() string { return f.Now.Load().engine.Digest() }
+func (f *activeConfig) Digest() string { return f.Now.Load().engine.Digest() }
 
 // inForce returns the part of the instance's configuration that a reload can replace.
 func (i *Instance) inForce(agents []*issuer.Agent, issuing map[string]*keyring.Issuing) (*InForce, error) {

@@ -146,7 +146,7 @@ func (i *Instance) liveClient(c config.AgentCredential) (*http.Client, error) {
 	}
 	p := &credential.Placed{Source: source}
 	p.Header, p.Scheme, p.Query = c.Place()
-	client.Transport = p.Way(client.Transport, "")
+	client.Transport = p.Transport(client.Transport, "")
 	return client, nil
 }
 

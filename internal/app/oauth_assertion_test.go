@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 )
 
 // enterprise is an identity provider that signs what a test wants.
@@ -31,44 +32,18 @@ func openEnterprise(t *testing.T) *enterprise {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &enterprise{t: t, key: key}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": e.url, "jwks_uri": e.url + "/keys"})
-	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Use: "sig", Algorithm: "ES256"}}})
-	})
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	e.url = server.URL
-	return e
+	idp := oidctest.New(t, jose.JSONWebKey{Key: &key.PublicKey, KeyID: "1", Use: "sig", Algorithm: "ES256"})
+	return &enterprise{t: t, url: idp.URL, key: key}
 }
 
 // sign signs claims as a token of a type.
 func (e *enterprise) sign(typ string, claims map[string]any) string {
 	e.t.Helper()
-	options := (&jose.SignerOptions{}).WithHeader("kid", "1")
+	header := map[jose.HeaderKey]any{"kid": "1"}
 	if typ != "" {
-		options = options.WithType(jose.ContentType(typ))
+		header[jose.HeaderType] = typ
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: e.key}, options)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return text
+	return oidctest.Sign(e.t, jose.ES256, e.key, header, claims)
 }
 
 // hall is a door that believes the assertions of an enterprise.

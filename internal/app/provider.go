@@ -23,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/internal/web/agentapi"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -228,18 +229,11 @@ func (i *Instance) person(_ *Wiring, url string, now func() time.Time) func(*htt
 
 // clean forgets requests that were never approved, now and again until ctx ends.
 func (i *Instance) clean(ctx context.Context, p *provider.Provider, log *slog.Logger) {
-	tick := time.NewTicker(cleaning)
-	defer tick.Stop()
-	for {
+	periodic.Run(ctx, cleaning, func(ctx context.Context) {
 		if _, err := p.Clean(ctx); err != nil && !errors.Is(err, evidence.ErrNotWritten) && ctx.Err() == nil {
 			log.WarnContext(ctx, "agents that no person approved are not forgotten", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // noChains is the resolver of a gate that takes capabilities on record alone.

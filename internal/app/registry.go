@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/trust"
@@ -60,18 +61,7 @@ func (i *Instance) list(ctx context.Context, a Assembly) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	go func() {
-		tick := time.NewTicker(lookAtCards)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				r.RefreshAll(ctx)
-			}
-		}
-	}()
+	go periodic.Later(ctx, lookAtCards, r.RefreshAll)
 	front := &api.Registry{
 		Registry: r, Agreed: i.agreed, Admin: i.Admin, Sees: i.Issuer.Sees, Drift: i.drifts, Log: a.Log,
 		Caller: func(r *http.Request) (identity.Caller, people.Person, error) { return i.searcher(r, a.Now()) },

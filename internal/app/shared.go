@@ -11,6 +11,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
@@ -121,14 +122,7 @@ func (i *Instance) abandoned(now time.Time) time.Time {
 // forget deletes the values that nodes kept for each other when their time is over, and
 // gives up calls whose node has ended.
 func (i *Instance) forget(ctx context.Context, a Assembly) {
-	tick := time.NewTicker(forgetEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	periodic.Later(ctx, forgetEvery, func(ctx context.Context) {
 		err := i.shared.ForgetKept(ctx, steady.Past(a.Now()))
 		if i.desk != nil {
 			err = errors.Join(err, i.desk.Begin(ctx, i.abandoned(a.Now())))
@@ -136,7 +130,7 @@ func (i *Instance) forget(ctx context.Context, a Assembly) {
 		if err != nil && ctx.Err() == nil {
 			a.Log.WarnContext(ctx, "what is over is not forgotten", slog.Any("error", err))
 		}
-	}
+	})
 }
 
 // recorded reads a record.

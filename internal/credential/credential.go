@@ -59,13 +59,13 @@ type Placed struct {
 	Query  string // name of the parameter, "" where the secret is in a header
 }
 
-// Way returns the way to the agent for one call, with the secret added to it. Answers have
+// Transport returns the way to the agent for one call, with the secret added to it. Answers have
 // asterisks wherever the agent echoes the secret.
-func (p *Placed) Way(next http.RoundTripper, person string) http.RoundTripper {
-	return &way{p, next, person}
+func (p *Placed) Transport(next http.RoundTripper, person string) http.RoundTripper {
+	return &transport{p, next, person}
 }
 
-type way struct {
+type transport struct {
 	*Placed
 	next   http.RoundTripper
 	person string
@@ -73,7 +73,7 @@ type way struct {
 
 // RoundTrip implements [http.RoundTripper]. A request that the agent answers with 401 is
 // sent once more, if there is another secret.
-func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := taken(r)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // get gets a secret that can be put into a request.
-func (w *way) get(ctx context.Context, refused config.Secret) (config.Secret, error) {
+func (w *transport) get(ctx context.Context, refused config.Secret) (config.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, getting)
 	defer cancel()
 	secret, err := w.Source.Secret(ctx, w.person, refused)
@@ -143,7 +143,7 @@ func discard(r *http.Response) {
 }
 
 // send makes the request with a secret. Neither the response nor the error has it.
-func (w *way) send(r *http.Request, body []byte, secret config.Secret) (*http.Response, error) {
+func (w *transport) send(r *http.Request, body []byte, secret config.Secret) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	if out.Body = http.NoBody; body != nil {
 		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -167,7 +167,7 @@ func (w *way) send(r *http.Request, body []byte, secret config.Secret) (*http.Re
 
 // put puts the secret into a request, and takes away what a caller put in its place. A
 // server may take an underscore in a name for a dash.
-func (w *way) put(r *http.Request, secret string) {
+func (w *transport) put(r *http.Request, secret string) {
 	if w.Query != "" {
 		// Parameters are kept as they are written: calls were read from them.
 		kept := []string{}

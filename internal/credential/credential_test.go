@@ -30,7 +30,7 @@ const canary = `canary-4711/"+x&<secret>`
 // came back.
 func roundTrip(t *testing.T, p *credential.Placed, next http.RoundTripper, r *http.Request) (string, *http.Response, error) {
 	t.Helper()
-	response, err := p.Way(next, "pw_person").RoundTrip(r)
+	response, err := p.Transport(next, "pw_person").RoundTrip(r)
 	if err != nil {
 		return err.Error(), nil, err
 	}
@@ -102,7 +102,7 @@ func TestAnswersWithoutTheSecretStayAsTheyAre(t *testing.T) {
 	next := func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}
-	response, err := (&credential.Placed{Source: static(canary), Header: "X-Key"}).Way(transport(next), "").RoundTrip(request(t, "http://a", ""))
+	response, err := (&credential.Placed{Source: static(canary), Header: "X-Key"}).Transport(transport(next), "").RoundTrip(request(t, "http://a", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 )
 
 // TestATK107_OnlyConfiguredIssuersAssert: an issuer of sessions is believed for assertions only
@@ -46,7 +47,7 @@ func TestATK107_OnlyConfiguredIssuersAssert(t *testing.T) {
 		if c.tenant != "" {
 			mine["tenant"] = c.tenant
 		}
-		raw := signWith(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "one", "typ": identity.AssertionType}, mine)
+		raw := oidctest.Sign(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "one", "typ": identity.AssertionType}, mine)
 		got, err := a.Assertion(t.Context(), raw, server, c.trusted, now)
 		if (err == nil) != c.believed {
 			t.Errorf("ATK-107 %s: %+v, %v; want believed %v", name, got, err, c.believed)

@@ -11,9 +11,9 @@ import (
 	"github.com/powerbox-project/powerbox/internal/config"
 )
 
-// Surroundings are what a configuration needs to become one of an
+// Dependencies are what a configuration needs to become one of an
 // [Authenticator].
-type Surroundings struct {
+type Dependencies struct {
 	Read    func(path string) ([]byte, error) // of key sets on disk; required
 	Fetch   Fetcher                           // required when a provider has no key set on disk
 	Dev     bool                              // serve --dev: believe the built-in users
@@ -30,7 +30,7 @@ type Surroundings struct {
 // Configured returns the Config that powerbox.yaml asks for. Built-in users
 // without serve --dev are an error, not ignored: the file is not one for
 // production.
-func Configured(c *config.Config, s Surroundings) (Config, error) {
+func Configured(c *config.Config, s Dependencies) (Config, error) {
 	if len(c.Identity.Dev) > 0 && !s.Dev {
 		return Config{}, errors.New("identity.dev: there are built-in users, which anybody with the file can be; take them out, or use serve --dev on loopback")
 	}
@@ -64,7 +64,7 @@ func people(c *config.Config) People {
 	return out
 }
 
-func configuredProvider(p config.Provider, s Surroundings) (Provider, error) {
+func configuredProvider(p config.Provider, s Dependencies) (Provider, error) {
 	out := Provider{
 		Issuer: p.Issuer, Audiences: p.Audience, JWKSURL: p.JWKSURL, Principal: p.Principal,
 		GroupsClaim: p.GroupsClaim, RolesClaim: p.RolesClaim, Attributes: p.Attributes,

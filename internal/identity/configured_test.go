@@ -41,7 +41,7 @@ func TestConfigured(t *testing.T) {
 		}
 		return keys, nil
 	}
-	got, err := identity.Configured(loadText(t, configured), identity.Surroundings{Read: read, Dev: true, Started: now})
+	got, err := identity.Configured(loadText(t, configured), identity.Dependencies{Read: read, Dev: true, Started: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func TestConfigured(t *testing.T) {
 func TestConfiguredRefuses(t *testing.T) {
 	missing := func(string) ([]byte, error) { return nil, fs.ErrNotExist }
 	c := loadText(t, configured)
-	if _, err := identity.Configured(c, identity.Surroundings{Read: missing, Started: now}); err == nil || !strings.Contains(err.Error(), "serve --dev") {
+	if _, err := identity.Configured(c, identity.Dependencies{Read: missing, Started: now}); err == nil || !strings.Contains(err.Error(), "serve --dev") {
 		t.Errorf("err = %v; want built-in users refused without --dev", err)
 	}
-	if _, err := identity.Configured(c, identity.Surroundings{Read: missing, Dev: true, Started: now}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := identity.Configured(c, identity.Dependencies{Read: missing, Dev: true, Started: now}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("err = %v; want the key set that is not there", err)
 	}
 }

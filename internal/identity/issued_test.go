@@ -1,23 +1,19 @@
 package identity_test
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 )
 
 // issuedBy is the server itself as an issuer of access tokens, which has the key of an issuer.
 func issuedBy(t *testing.T, i *issuer) *identity.Provider {
 	t.Helper()
-	keys, err := json.Marshal(i.keys.Load())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &identity.Provider{Issuer: "https://pb.example", JWKS: keys}
+	return &identity.Provider{Issuer: "https://pb.example", JWKS: jwks(t, i.rsa.Public(), "one")}
 }
 
 // TestAccessTokenIsForOneResource: an access token of the server is for the one agent in its
@@ -38,7 +34,7 @@ func TestAccessTokenIsForOneResource(t *testing.T) {
 		if typ != nil {
 			header["typ"] = typ
 		}
-		return signWith(t, jose.RS256, i.rsa, header, claims)
+		return oidctest.Sign(t, jose.RS256, i.rsa, header, claims)
 	}
 	got, consumed, err := a.Authenticate(request(t, "Authorization", "Bearer "+tokenOf("at+jwt", nil)), audience, now)
 	if err != nil || !consumed || got.Principal != "user:alice" || got.Holder.ID != identity.ClientHolder("https://pb.example", "inspector") || !slices.Equal(got.Token.Capabilities, []string{"cap_1", "cap_2"}) || got.Token.Scope != "notes:read" {

@@ -6,17 +6,18 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"encoding/json"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -25,42 +26,43 @@ const audience = "https://pb.example/agents/documents"
 
 var now = time.Unix(1_800_000_000, 0)
 
-// issuer is an OpenID provider as far as a resource server sees one: it serves
-// discovery and keys, and it has signed tokens.
+// issuer is an OpenID provider that signs tokens with an RSA key.
 type issuer struct {
-	*httptest.Server
-	rsa     *rsa.PrivateKey
-	keys    atomic.Pointer[jose.JSONWebKeySet]
-	fetches atomic.Int32
-	broken  atomic.Bool
+	*oidctest.Provider
+
+	rsa *rsa.PrivateKey
 }
 
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &issuer{rsa: key}
-	i.publish(jose.JSONWebKey{Key: key.Public(), KeyID: "one", Use: "sig"})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		json.NewEncoder(w).Encode(map[string]string{"issuer": i.URL, "jwks_uri": i.URL + "/keys"})
-	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		i.fetches.Add(1)
-		if i.broken.Load() {
-			http.Error(w, "broken", http.StatusInternalServerError)
-			return
-		}
-		json.NewEncoder(w).Encode(i.keys.Load())
-	})
-	i.Server = httptest.NewServer(mux)
-	t.Cleanup(i.Close)
-	return i
+	key := rsaKey(t)
+	return &issuer{oidctest.New(t, jose.JSONWebKey{Key: key.Public(), KeyID: "one", Use: "sig"}), key}
 }
 
-func (i *issuer) publish(keys ...jose.JSONWebKey) { i.keys.Store(&jose.JSONWebKeySet{Keys: keys}) }
+// rsaKeys are the keys of issuers. Issuers of one test have different ones, and those of the
+// next test have them again: each takes a large part of a second to make.
+var rsaKeys = struct {
+	sync.Mutex
+	made []*rsa.PrivateKey
+	used map[string]int // by the name of the test
+}{used: map[string]int{}}
+
+func rsaKey(t testing.TB) *rsa.PrivateKey {
+	t.Helper()
+	rsaKeys.Lock()
+	defer rsaKeys.Unlock()
+	test, _, _ := strings.Cut(t.Name(), "/")
+	n := rsaKeys.used[test]
+	rsaKeys.used[test]++
+	if n == len(rsaKeys.made) {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rsaKeys.made = append(rsaKeys.made, key)
+	}
+	return rsaKeys.made[n]
+}
 
 func (i *issuer) provider() identity.Provider {
 	return identity.Provider{Issuer: i.URL, Audiences: []string{"https://pb.example"}, GroupsClaim: "groups", RolesClaim: "/realm_access/roles", Attributes: []string{"department"}}
@@ -84,28 +86,7 @@ func (i *issuer) claims(differs map[string]any) map[string]any {
 
 func (i *issuer) token(t testing.TB, differs map[string]any) string {
 	t.Helper()
-	return signWith(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "one", "typ": "at+jwt"}, i.claims(differs))
-}
-
-func signWith(t testing.TB, alg jose.SignatureAlgorithm, key any, header map[jose.HeaderKey]any, claims any) string {
-	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, &jose.SignerOptions{ExtraHeaders: header})
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compact
+	return oidctest.Sign(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "one", "typ": "at+jwt"}, i.claims(differs))
 }
 
 func authenticator(t testing.TB, c identity.Config) *identity.Authenticator {

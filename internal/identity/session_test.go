@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -147,7 +148,7 @@ func TestATK35_BadTokensOfOursAreConsumed(t *testing.T) {
 		"claims not JSON":  {parts[0] + ".e30x." + parts[2], identity.CodeMalformed},
 		"claims a list":    {parts[0] + ".W10." + parts[2], identity.CodeMalformed},
 		"key of another": {
-			signWith(t, jose.RS256, other.rsa, map[jose.HeaderKey]any{"kid": "one"}, i.claims(nil)), identity.CodeSignature,
+			oidctest.Sign(t, jose.RS256, other.rsa, map[jose.HeaderKey]any{"kid": "one"}, i.claims(nil)), identity.CodeSignature,
 		},
 		"endless": {i.token(t, map[string]any{"x": strings.Repeat("x", 32<<10)}), identity.CodeMalformed},
 	} {
@@ -194,10 +195,10 @@ func TestATK14_HeaderChoosesNoKey(t *testing.T) {
 		"critical extension": {map[jose.HeaderKey]any{"kid": "one", "crit": []string{"x"}}, identity.CodeMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantRefused(t, a, "Bearer "+signWith(t, jose.RS256, other.rsa, c.header, i.claims(nil)), c.want)
+			wantRefused(t, a, "Bearer "+oidctest.Sign(t, jose.RS256, other.rsa, c.header, i.claims(nil)), c.want)
 		})
 	}
-	if n := other.fetches.Load(); n != 0 {
+	if n := other.Fetches.Load(); n != 0 {
 		t.Errorf("the key set that a header named was fetched %d times", n)
 	}
 }
@@ -213,23 +214,23 @@ func TestTheKeyDecidesTheAlgorithm(t *testing.T) {
 	for alg, k := range keys {
 		published = append(published, jose.JSONWebKey{Key: k.(crypto.Signer).Public(), KeyID: string(alg)})
 	}
-	i.publish(published...)
+	i.Publish(published...)
 	a := authenticator(t, identity.Config{Providers: []identity.Provider{i.provider()}})
 	for alg, k := range keys {
-		raw := signWith(t, alg, k, map[jose.HeaderKey]any{"kid": string(alg)}, i.claims(nil))
+		raw := oidctest.Sign(t, alg, k, map[jose.HeaderKey]any{"kid": string(alg)}, i.claims(nil))
 		if c, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+raw), audience, now); err != nil || c.Principal != "user:alice" {
 			t.Errorf("%s: %v", alg, err)
 		}
-		raw = signWith(t, alg, k, nil, i.claims(nil))
+		raw = oidctest.Sign(t, alg, k, nil, i.claims(nil))
 		if _, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+raw), audience, now); err != nil {
 			t.Errorf("%s without a key id: %v", alg, err)
 		}
-		wantRefused(t, a, "Bearer "+signWith(t, alg, k, map[jose.HeaderKey]any{"kid": "RS256"}, i.claims(nil)), identity.CodeAlgorithm)
+		wantRefused(t, a, "Bearer "+oidctest.Sign(t, alg, k, map[jose.HeaderKey]any{"kid": "RS256"}, i.claims(nil)), identity.CodeAlgorithm)
 	}
-	wantRefused(t, a, "Bearer "+signWith(t, jose.PS256, i.rsa, map[jose.HeaderKey]any{"kid": "RS256"}, i.claims(nil)), identity.CodeAlgorithm)
-	wantRefused(t, a, "Bearer "+signWith(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "enc"}, i.claims(nil)), identity.CodeUnknownKey)
+	wantRefused(t, a, "Bearer "+oidctest.Sign(t, jose.PS256, i.rsa, map[jose.HeaderKey]any{"kid": "RS256"}, i.claims(nil)), identity.CodeAlgorithm)
+	wantRefused(t, a, "Bearer "+oidctest.Sign(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": "enc"}, i.claims(nil)), identity.CodeUnknownKey)
 	secret := []byte("a secret of thirty-two bytes or so")
-	wantRefused(t, a, "Bearer "+signWith(t, jose.HS256, secret, map[jose.HeaderKey]any{"kid": "HS256"}, i.claims(nil)), identity.CodeUnknownKey)
+	wantRefused(t, a, "Bearer "+oidctest.Sign(t, jose.HS256, secret, map[jose.HeaderKey]any{"kid": "HS256"}, i.claims(nil)), identity.CodeUnknownKey)
 }
 
 func TestKeysAreFetchedWhenNeededAndNotMore(t *testing.T) {
@@ -238,7 +239,7 @@ func TestKeysAreFetchedWhenNeededAndNotMore(t *testing.T) {
 	at := now
 	try := func(kid string) powerbox.Code {
 		claims := i.claims(map[string]any{"iat": at.Unix(), "exp": at.Add(time.Hour).Unix()})
-		raw := signWith(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": kid}, claims)
+		raw := oidctest.Sign(t, jose.RS256, i.rsa, map[jose.HeaderKey]any{"kid": kid}, claims)
 		_, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+raw), audience, at)
 		var refused *identity.Error
 		if errors.As(err, &refused) {
@@ -265,9 +266,9 @@ func TestKeysAreFetchedWhenNeededAndNotMore(t *testing.T) {
 		{"until it works again", 30 * time.Second, false, "one", "", 6},
 	} {
 		at = at.Add(step.after)
-		i.broken.Store(step.broken)
-		if got := try(step.kid); got != step.want || i.fetches.Load() != step.fetches {
-			t.Errorf("%s: code %q after %d fetches; want %q after %d", step.name, got, i.fetches.Load(), step.want, step.fetches)
+		i.Broken.Store(step.broken)
+		if got := try(step.kid); got != step.want || i.Fetches.Load() != step.fetches {
+			t.Errorf("%s: code %q after %d fetches; want %q after %d", step.name, got, i.Fetches.Load(), step.want, step.fetches)
 		}
 	}
 }
@@ -285,7 +286,7 @@ func TestKeysAreFetchedOnceForAll(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := i.fetches.Load(); n > 2 {
+	if n := i.Fetches.Load(); n > 2 {
 		t.Errorf("%d fetches for 32 callers at once", n)
 	}
 }
@@ -299,8 +300,8 @@ func TestSessionOfAKeySetFile(t *testing.T) {
 	p := i.provider()
 	p.JWKS = []byte(`{"keys":[{"kty":"new","kid":"one"},` + string(file) + `]}`)
 	a := authenticator(t, identity.Config{Providers: []identity.Provider{p}})
-	if _, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+i.token(t, nil)), audience, now); err != nil || i.fetches.Load() != 0 {
-		t.Errorf("err = %v after %d fetches; want none", err, i.fetches.Load())
+	if _, _, err := a.Authenticate(request(t, "Authorization", "Bearer "+i.token(t, nil)), audience, now); err != nil || i.Fetches.Load() != 0 {
+		t.Errorf("err = %v after %d fetches; want none", err, i.Fetches.Load())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 	"github.com/powerbox-project/powerbox/internal/identity/spiffe"
 	"github.com/powerbox-project/powerbox/internal/identity/spiffe/spiffetest"
 )
@@ -137,7 +138,7 @@ func TestJWTSVIDsThatAreRefused(t *testing.T) {
 		"another typ":                     {jwt(nil, map[jose.HeaderKey]any{"typ": "at+jwt"}), identity.CodeType},
 		"critical header":                 {jwt(nil, map[jose.HeaderKey]any{"crit": []string{"x"}}), identity.CodeMalformed},
 		"of another domain's authority":   {other.JWT(t, planner, audience, nil, map[jose.HeaderKey]any{"kid": "authority-1"}), identity.CodeSignature},
-		"symmetric":                       {signWith(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), map[jose.HeaderKey]any{"kid": "authority-1"}, map[string]any{"sub": planner, "aud": audience, "exp": now.Add(time.Minute).Unix()}), identity.CodeAlgorithm},
+		"symmetric":                       {oidctest.Sign(t, jose.HS256, []byte("0123456789abcdef0123456789abcdef"), map[jose.HeaderKey]any{"kid": "authority-1"}, map[string]any{"sub": planner, "aud": audience, "exp": now.Add(time.Minute).Unix()}), identity.CodeAlgorithm},
 	} {
 		got, consumed, err := a.Authenticate(request(t, "Authorization", "Bearer "+c.token), audience, now)
 		if code(err) != c.want || !consumed || (c.want == "") != (got.Agent == "planner") {

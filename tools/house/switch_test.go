@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,18 +84,28 @@ func TestSwitchedFileIsEachOfItsMutants(t *testing.T) {
 	write(switchedPackage+"/switched.go", switchedSource)
 	write("all/main.go", made.text)
 	h := house{root: dir, stderr: os.Stderr}
-	prints := func(folder, removed string) string {
-		cmd := h.goCommand(t.Context(), ".", "run", "./"+folder)
-		cmd.Env = append(os.Environ(), "POWERBOX_REMOVED="+removed, "GOFLAGS=")
+	built := func(folder string) string {
+		program := filepath.Join(dir, folder, "program")
+		cmd := h.goCommand(t.Context(), ".", "build", "-o", program, "./"+folder)
+		cmd.Env = append(os.Environ(), "GOFLAGS=")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s: %v\n%s", folder, err, made.text)
+		}
+		return program
+	}
+	prints := func(program, removed string) string {
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Env = append(os.Environ(), "POWERBOX_REMOVED="+removed)
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("%s as %s: %v\n%s", folder, removed, err, made.text)
+			t.Fatalf("%s as %s: %v\n%s", program, removed, err, made.text)
 		}
 		return string(out)
 	}
+	all := built("all")
 	for n, mutant := range mutants {
 		write("one/main.go", mutant)
-		if got, want := prints("all", string(rune('0'+n))), prints("one", ""); got != want {
+		if got, want := prints(all, string(rune('0'+n))), prints(built("one"), ""); got != want {
 			t.Errorf("switched to %d it prints\n%s\nand the mutant itself\n%s\n%s", n, got, want, made.text)
 		}
 	}

@@ -21,11 +21,7 @@ import (
 
 func main() {
 	endpoint := flag.String("endpoint", "", "`URL` of KMS, if it is not that of the region")
-	flag.Parse()
-	if err := run(*endpoint); err != nil {
-		fmt.Fprintln(os.Stderr, "powerbox-awskms:", err)
-		os.Exit(1)
-	}
+	keys.Main(func() error { return run(*endpoint) })
 }
 
 func run(endpoint string) error {

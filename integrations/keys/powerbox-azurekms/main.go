@@ -26,11 +26,7 @@ import (
 func main() {
 	vault := flag.String("vault", "", "`URL` of the key vault, such as https://NAME.vault.azure.net")
 	hsm := flag.Bool("hsm", false, "make keys in hardware (EC-HSM)")
-	flag.Parse()
-	if err := run(*vault, *hsm); err != nil {
-		fmt.Fprintln(os.Stderr, "powerbox-azurekms:", err)
-		os.Exit(1)
-	}
+	keys.Main(func() error { return run(*vault, *hsm) })
 }
 
 func run(vault string, hsm bool) error {

@@ -27,11 +27,7 @@ import (
 func main() {
 	ring := flag.String("key-ring", "", "`name` of the key ring: projects/P/locations/L/keyRings/R")
 	hsm := flag.Bool("hsm", true, "make keys in hardware (protection level HSM)")
-	flag.Parse()
-	if err := run(*ring, *hsm); err != nil {
-		fmt.Fprintln(os.Stderr, "powerbox-gcpkms:", err)
-		os.Exit(1)
-	}
+	keys.Main(func() error { return run(*ring, *hsm) })
 }
 
 func run(ring string, hsm bool, options ...option.ClientOption) error {

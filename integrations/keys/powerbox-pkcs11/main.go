@@ -28,11 +28,7 @@ func main() {
 	module := flag.String("module", "", "`library` of the token, such as /usr/lib/softhsm/libsofthsm2.so")
 	label := flag.String("token", "", "`label` of the token")
 	pin := flag.String("pin-file", "", "`file` with the PIN of the user")
-	flag.Parse()
-	if err := run(*module, *label, *pin); err != nil {
-		fmt.Fprintln(os.Stderr, "powerbox-pkcs11:", err)
-		os.Exit(1)
-	}
+	keys.Main(func() error { return run(*module, *label, *pin) })
 }
 
 func run(module, label, pinFile string) error {

@@ -14,24 +14,24 @@ import (
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
 
-// OwnWay is the way to one agent that has its own TLS settings. Renewed files
+// Upstream is the way to one agent that has its own TLS settings. Renewed files
 // make a new client; calls under way end on the one that they began on.
-type OwnWay struct {
+type Upstream struct {
 	dial   time.Duration // in which a connection must be made
 	Client atomic.Pointer[outbound.Client]
 	public atomic.Pointer[outbound.Client] // to hosts that only the agent's card names
 }
 
 // GetChanged implements [gateway.Cards].
-func (o *OwnWay) GetChanged(ctx context.Context, address, accept, tag string) ([]byte, http.Header, bool, error) {
+func (o *Upstream) GetChanged(ctx context.Context, address, accept, tag string) ([]byte, http.Header, bool, error) {
 	return o.Client.Load().GetChanged(ctx, address, accept, tag)
 }
 
-// way is a transport of whichever client is in use.
-type way func() http.RoundTripper
+// transport is a transport of whichever client is in use.
+type transport func() http.RoundTripper
 
 // RoundTrip implements [http.RoundTripper].
-func (w way) RoundTrip(r *http.Request) (*http.Response, error) { return w().RoundTrip(r) }
+func (w transport) RoundTrip(r *http.Request) (*http.Response, error) { return w().RoundTrip(r) }
 
 // Dialled bounds the time in which a connection to an agent is made.
 func Dialled(p outbound.Policy, time time.Duration) outbound.Policy {
@@ -40,7 +40,7 @@ func Dialled(p outbound.Policy, time time.Duration) outbound.Policy {
 }
 
 // Source puts the files of an agent's TLS settings to use in its way.
-func (o *OwnWay) Source(agent config.Agent) *serve.Source {
+func (o *Upstream) Source(agent config.Agent) *serve.Source {
 	c := agent.TLS
 	s := &serve.Source{Setting: serve.TLSOf(agent.ID)}
 	if c.Certificate != "" {
@@ -93,7 +93,7 @@ func (p *Proxy) ownUpstream(agent config.Agent, out *gateway.Agent) error {
 	if fresh {
 		calls = (*outbound.Client).Fresh
 	}
-	own := &OwnWay{dial: dial}
+	own := &Upstream{dial: dial}
 	s := own.Source(agent)
 	if _, err := s.Read(true); err != nil {
 		return err
@@ -102,9 +102,9 @@ func (p *Proxy) ownUpstream(agent config.Agent, out *gateway.Agent) error {
 		p.Rereads.Add(s)
 	}
 	out.Cards, out.Encrypted = own, true
-	out.Transport = way(func() http.RoundTripper { return calls(own.Client.Load()) })
-	out.HTTP2 = way(func() http.RoundTripper { return own.Client.Load().HTTP2() })
-	out.Public = way(func() http.RoundTripper { return calls(own.public.Load()) })
-	out.PublicHTTP2 = way(func() http.RoundTripper { return own.public.Load().HTTP2() })
+	out.Transport = transport(func() http.RoundTripper { return calls(own.Client.Load()) })
+	out.HTTP2 = transport(func() http.RoundTripper { return own.Client.Load().HTTP2() })
+	out.Public = transport(func() http.RoundTripper { return calls(own.public.Load()) })
+	out.PublicHTTP2 = transport(func() http.RoundTripper { return own.public.Load().HTTP2() })
 	return nil
 }

@@ -56,7 +56,7 @@ func (g *remoteGateway) tellStart(ctx context.Context, listening net.Addr) {
 }
 
 // dev takes over the built-in users, where both sides say so.
-func (f *face) dev(admit bool) error {
+func (f *revision) dev(admit bool) error {
 	if admit == (len(f.setup.Dev) > 0) {
 		for _, u := range f.setup.Dev {
 			attributes, err := u.Attributes.Values()

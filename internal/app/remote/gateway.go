@@ -65,7 +65,7 @@ type remoteGateway struct {
 	// strangers calls hosts that only the agent's card names.
 	strangers *outbound.Client
 	queue     *shed.Queue
-	face      atomic.Pointer[face]
+	face      atomic.Pointer[revision]
 	moved     chan struct{} // holds one when the feed has moved since the server was told
 	now       func() time.Time
 	log       *slog.Logger
@@ -79,8 +79,8 @@ type remoteGateway struct {
 	draining bool
 }
 
-// face is the gateway under one configuration of the server.
-type face struct {
+// revision is the gateway under one configuration of the server.
+type revision struct {
 	setup   link.Setup
 	config  *config.Config
 	gateway *gateway.Gateway
@@ -229,9 +229,9 @@ func (g *remoteGateway) open(ctx context.Context) error {
 }
 
 // load asks the server for the gateway's setup.
-func (g *remoteGateway) load(ctx context.Context) (*face, error) {
+func (g *remoteGateway) load(ctx context.Context) (*revision, error) {
 	var err error
-	f := &face{}
+	f := &revision{}
 	if f.setup, err = g.client.Setup(ctx, g.enrolled.Feed, g.enrolled.Gateway); err != nil {
 		return nil, fmt.Errorf("the server did not send the gateway's setup: %w", err)
 	}
@@ -243,7 +243,7 @@ func (g *remoteGateway) load(ctx context.Context) (*face, error) {
 }
 
 // takeRules puts the rules about data of other agents back into the skills.
-func (f *face) takeRules() {
+func (f *revision) takeRules() {
 	for agent, skills := range f.config.Skills {
 		for n := range skills {
 			for _, from := range f.setup.Data.From[skills[n].Skill] {
@@ -258,7 +258,7 @@ func (f *face) takeRules() {
 }
 
 // data is how labels of results are kept at the server, nil where nothing is labelled.
-func (g *remoteGateway) data(f *face) *gateway.Data {
+func (g *remoteGateway) data(f *revision) *gateway.Data {
 	c := f.config.Data
 	return proxy.DataOf(c, link.Data{Remote: g.remote, Observe: c.Mode == "observe", Keep: c.Keep, Now: g.now})
 }
@@ -287,7 +287,7 @@ func (g *remoteGateway) renew(ctx context.Context, s link.Status) {
 }
 
 // read returns a file that the setup's configuration refers to.
-func (f *face) read(name string) ([]byte, error) {
+func (f *revision) read(name string) ([]byte, error) {
 	if name == "the server's setup" {
 		return []byte(f.setup.Configuration), nil
 	}
@@ -330,7 +330,7 @@ func (g *remoteGateway) reached() link.StatusQuery {
 }
 
 // front puts the gateway together and in place.
-func (g *remoteGateway) front(f *face) error {
+func (g *remoteGateway) front(f *revision) error {
 	sealer, err := catalogue.NewSealer(f.setup.Sealing)
 	if err != nil {
 		return err
@@ -380,14 +380,14 @@ func (g *remoteGateway) front(f *face) error {
 }
 
 // scopeTokens resolves scope tokens by the records of the server.
-func (g *remoteGateway) scopeTokens(f *face) gate.Resolver {
+func (g *remoteGateway) scopeTokens(f *revision) gate.Resolver {
 	return link.OnRecord{Remote: g.remote, Resolver: gate.Scopes{
 		Records: link.ScopeRecords{Remote: g.remote}, Revocations: g.follower, MaxLifetime: f.config.Issuer.MaximumLifetime,
 	}}
 }
 
 // answers are the questions of the gateway to the server.
-func (g *remoteGateway) answers(f *face, s *proxy.Scopes, chains gate.Chains) gateway.Answers {
+func (g *remoteGateway) answers(f *revision, s *proxy.Scopes, chains gate.Chains) gateway.Answers {
 	return gateway.Answers{
 		Delegating: link.Issuing{},
 		CardSeen:   func(ctx context.Context, _ string, raw []byte) error { return g.remote.CardSeen(ctx, raw, g.follower) },
@@ -407,7 +407,7 @@ func (g *remoteGateway) observed(c gateway.Config) gateway.Config {
 }
 
 // put puts a configuration in place.
-func (g *remoteGateway) put(f *face) {
+func (g *remoteGateway) put(f *revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.draining {
@@ -457,7 +457,7 @@ func (g *remoteGateway) EndStreams() {
 }
 
 // agent is the agent behind, as in the server's configuration.
-func (g *remoteGateway) agent(p *proxy.Proxy, f *face) (gateway.Agent, error) {
+func (g *remoteGateway) agent(p *proxy.Proxy, f *revision) (gateway.Agent, error) {
 	c := f.config.Agents[0]
 	if g.options.Upstream != "" {
 		c.Upstream = g.options.Upstream

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 )
@@ -206,18 +207,11 @@ func (h *remoteHolds) approved(task string) {
 // tend asks the server what has become of the calls held here, and reports their changes
 // to it, until ctx ends.
 func (h *remoteHolds) tend(ctx context.Context) {
-	tick := time.NewTicker(heldEvery)
-	defer tick.Stop()
-	for {
+	periodic.Run(ctx, heldEvery, func(ctx context.Context) {
 		if err := h.settle(ctx); err != nil && ctx.Err() == nil {
 			h.log.WarnContext(ctx, "what people say of held calls cannot be asked for", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 func (h *remoteHolds) settle(ctx context.Context) error {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/periodic"
 )
 
 // ReachedFile keeps how far the feed was followed, over restarts.
@@ -104,14 +106,5 @@ func (g *remoteGateway) compareEnd(ctx context.Context) {
 
 // watchEnd compares until ctx ends.
 func (g *remoteGateway) watchEnd(ctx context.Context) {
-	tick := time.NewTicker(compareEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			g.compareEnd(ctx)
-		}
-	}
+	periodic.Later(ctx, compareEvery, g.compareEnd)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // callers makes the authenticator of callers, with the proofs of before a restart.
-func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
+func (g *remoteGateway) callers(f *revision) (*identity.Authenticator, error) {
 	f.began = g.started
 	switch {
 	case g.face.Load() != nil:
@@ -22,7 +22,7 @@ func (g *remoteGateway) callers(f *face) (*identity.Authenticator, error) {
 	if f.workloads, err = proxy.FollowDomains(f.config, proxy.Following{Read: f.read, Now: g.now, Log: g.log}); err != nil {
 		return nil, err
 	}
-	believed, err := identity.Configured(f.config, identity.Surroundings{
+	believed, err := identity.Configured(f.config, identity.Dependencies{
 		Read: f.read, Fetch: g.upstream, FetchWith: proxy.FetchWith, Domains: f.workloads.Believed(), Dev: g.options.Dev, Started: f.began,
 		Missing: func(issuer string, err error) {
 			g.log.Error("a key set cannot be used; no token of its issuer is believed", slog.String("issuer", issuer), slog.Any("error", err))

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"text/tabwriter"
 
@@ -18,41 +17,36 @@ func newAgentActivity(p *cli.Program) *cobra.Command {
 		Example: "  powerbox agent activity --server https://bank.example --session-file session",
 		Args:    cobra.NoArgs,
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
-		}
-		var answer struct {
-			Activity []struct {
-				At      string `json:"at"`
-				By      string `json:"by"`
-				Name    string `json:"name"`
-				What    string `json:"what"`
-				Allowed bool   `json:"allowed"`
-				Outcome string `json:"outcome"`
-			} `json:"activity"`
-		}
-		raw, err := who.Call(cmd.Context(), http.MethodGet, "/v1/activity", nil, &answer)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AT\tBY\tNAME\tWHAT\tDECISION\tOUTCOME")
-		for _, a := range answer.Activity {
-			decision := "denied"
-			if a.Allowed {
-				decision = "allowed"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%s\t%s\n", a.At, a.By, a.Name, a.What, decision, a.Outcome)
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/activity"), func(a activity) error { return a.print(p) })
 	}
 	return cmd
+}
+
+// activity is what the agents of a person did, as the server tells it.
+type activity struct {
+	Activity []struct {
+		At      string `json:"at"`
+		By      string `json:"by"`
+		Name    string `json:"name"`
+		What    string `json:"what"`
+		Allowed bool   `json:"allowed"`
+		Outcome string `json:"outcome"`
+	} `json:"activity"`
+}
+
+func (all activity) print(p *cli.Program) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AT\tBY\tNAME\tWHAT\tDECISION\tOUTCOME")
+	for _, a := range all.Activity {
+		decision := "denied"
+		if a.Allowed {
+			decision = "allowed"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%s\t%s\n", a.At, a.By, a.Name, a.What, decision, a.Outcome)
+	}
+	return w.Flush()
 }
 
 func newAgentForget(p *cli.Program) *cobra.Command {
@@ -64,21 +58,12 @@ func newAgentForget(p *cli.Program) *cobra.Command {
 			"and without texts.",
 		Args: cobra.ExactArgs(1),
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		who, err := p.Person(f)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/host-agents/"+url.PathEscape(args[0])+"/forget", nil), func(any) error {
+			_, err := fmt.Fprintln(p.Stdout, args[0]+" is forgotten")
 			return err
-		}
-		raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/host-agents/"+url.PathEscape(args[0])+"/forget", nil, new(any))
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		_, err = fmt.Fprintln(p.Stdout, args[0]+" is forgotten")
-		return err
+		})
 	}
 	return cmd
 }

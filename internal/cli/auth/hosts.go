@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"text/tabwriter"
@@ -19,26 +18,16 @@ func newAgentHosts(p *cli.Program) *cobra.Command {
 		Use: "hosts", Short: "As a person, list your hosts; as an administrator, all hosts", Args: cobra.NoArgs,
 		Example: "  powerbox agent hosts --server https://bank.example --session-file session",
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
-		}
-		var all cli.Hosts
-		raw, err := who.Call(cmd.Context(), http.MethodGet, "/v1/hosts", nil, &all)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR")
-		for _, h := range all.Hosts {
-			fmt.Fprintf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/hosts"), func(all cli.Hosts) error {
+			w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR")
+			for _, h := range all.Hosts {
+				fmt.Fprintf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
+			}
+			return w.Flush()
+		})
 	}
 	return cmd
 }
@@ -54,20 +43,20 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		Example: "  powerbox agent link hst_... --user user:alice --server https://bank.example --session-file session",
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice (required)")
 	cli.Required(cmd, "user")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if user == "" {
 			return cli.Usage(errors.New("--user is empty; want a principal such as user:alice"))
 		}
-		var said struct {
+		type linked struct {
 			AtOnce  []string `json:"at_once"`
 			Asked   []string `json:"asked_for"`
 			Claimed int      `json:"agents_claimed"`
 			Page    string   `json:"page"`
 		}
-		return changeHost(p, cmd, f, args[0], "/link", map[string]any{"user": user}, *output, &said, func() string {
+		return cli.Show(cmd.Context(), v, ofHost(args[0], "/link", map[string]any{"user": user}), func(said linked) error {
 			text := fmt.Sprintf("%s is of %s; its agents have at once: %s", args[0], user, cmp.Or(strings.Join(said.AtOnce, ", "), "nothing"))
 			if said.Claimed > 0 {
 				text += fmt.Sprintf("\nof those that acted on their own %s ended", counted(said.Claimed))
@@ -75,7 +64,8 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 			if len(said.Asked) > 0 {
 				text += fmt.Sprintf("\nasked for each time: %s; to let them have it at once, with a passkey: %s", strings.Join(said.Asked, ", "), said.Page)
 			}
-			return text
+			_, err := fmt.Fprintln(p.Visible(), text)
+			return err
 		})
 	}
 	return cmd
@@ -89,33 +79,22 @@ func newAgentUnlink(p *cli.Program) *cobra.Command {
 		Example: "  powerbox agent unlink hst_... --server https://bank.example --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var said struct {
+		type unlinked struct {
 			Ended int `json:"agents_revoked"`
 		}
-		return changeHost(p, cmd, f, args[0], "/unlink", map[string]any{}, *output, &said, func() string {
-			return fmt.Sprintf("%s is nobody's; %s ended", args[0], counted(said.Ended))
+		return cli.Show(cmd.Context(), v, ofHost(args[0], "/unlink", map[string]any{}), func(said unlinked) error {
+			_, err := fmt.Fprintf(p.Visible(), "%s is nobody's; %s ended\n", args[0], counted(said.Ended))
+			return err
 		})
 	}
 	return cmd
 }
 
-// changeHost changes a host, and prints its new state.
-func changeHost(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, host, path string, body map[string]any, output string, answer any, says func() string) error {
-	who, err := p.Person(f)
-	if err != nil {
-		return err
-	}
-	raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/hosts/"+url.PathEscape(host)+path, body, answer)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintRaw(raw)
-	}
-	_, err = fmt.Fprintln(p.Visible(), says())
-	return err
+// ofHost is a call that changes a host.
+func ofHost(host, path string, body map[string]any) cli.Call {
+	return cli.Post("/v1/hosts/"+url.PathEscape(host)+path, body)
 }
 
 func counted(agents int) string {

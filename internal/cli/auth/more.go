@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -246,33 +245,24 @@ func newAgentInvite(p *cli.Program) *cobra.Command {
 			"powerbox agent enroll-host on that host.",
 		Args: cobra.NoArgs,
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the host, for people")
 	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice; default: no user")
 	cmd.Flags().StringSliceVar(&defaults, "default", nil, "capability that its agents have without asking; default: those of the provider")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
-		}
 		body := map[string]any{"name": name, "user": user}
 		if cmd.Flags().Changed("default") {
 			body["defaults"] = append([]string{}, defaults...)
 		}
-		var answer struct {
+		type invited struct {
 			Token   string `json:"enrollment_token"`
 			Expires string `json:"expires_at"`
 		}
-		raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/hosts", body, &answer)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/hosts", body), func(answer invited) error {
+			fmt.Fprintf(p.Stderr, "powerbox: good once, until %s\n", answer.Expires)
+			_, err := fmt.Fprintln(p.Stdout, answer.Token)
 			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		fmt.Fprintf(p.Stderr, "powerbox: good once, until %s\n", answer.Expires)
-		_, err = fmt.Fprintln(p.Stdout, answer.Token)
-		return err
+		})
 	}
 	return cmd
 }

@@ -57,44 +57,50 @@ func (s *scope) client(p *cli.Program, name string) (at place, c clients.Client,
 
 func book(at place) install.Book { return install.Book{Dir: filepath.Join(at.state, "installed")} }
 
+// settingsVerb completes a verb that changes the settings of a coding agent.
+func settingsVerb(p *cli.Program, cmd *cobra.Command, run func(s *scope, at place, c clients.Client, paths clients.Paths) error) *cobra.Command {
+	cmd.Use += " " + strings.Join(clientNames(), "|")
+	cmd.Args, cmd.ValidArgs = cobra.ExactArgs(1), clientNames()
+	s := addScope(cmd)
+	cmd.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		at, c, paths, err := s.client(p, args[0])
+		if err != nil {
+			return err
+		}
+		return run(s, at, c, paths)
+	}
+	return cmd
+}
+
 func newInstall(p *cli.Program) *cobra.Command {
-	var s *scope
-	cmd := &cobra.Command{
-		Use: "install " + strings.Join(clientNames(), "|"), Short: "Write the guard's hooks into the settings of a coding agent",
-		Example: "  powerbox guard install claude-code", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
+	return settingsVerb(p, &cobra.Command{
+		Use: "install", Short: "Write the guard's hooks into the settings of a coding agent", Example: "  powerbox guard install claude-code",
 		Long: "Install shows what it would write, asks, and writes it. What a file has stays as it is, comments and order\n" +
 			"included. Uninstall takes it out again.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			at, c, paths, err := s.client(p, args[0])
-			if err != nil {
-				return err
+	}, func(s *scope, at place, c clients.Client, paths clients.Paths) error {
+		if _, ok, err := book(at).Find(c.Name, paths); err != nil || ok {
+			if ok {
+				err = fmt.Errorf("the guard is installed there already. Run powerbox guard uninstall %s first", c.Name)
 			}
-			if _, ok, err := book(at).Find(c.Name, paths); err != nil || ok {
-				if ok {
-					err = fmt.Errorf("the guard is installed there already. Run powerbox guard uninstall %s first", c.Name)
-				}
-				return err
-			}
-			changes, err := install.Plan(c, paths)
-			if err != nil {
-				return err
-			}
-			if ok, err := s.confirm(p, changes); err != nil || !ok {
-				return err
-			}
-			if err := book(at).Install(c.Name, paths, changes); err != nil {
-				return err
-			}
-			fmt.Fprintf(p.Stdout, "%s is guarded. Sessions that run already must be started again.\n", c.Title)
-			if _, text, err := (daemon.Grants{State: at.state}).Find(paths.Project); err == nil && !strings.Contains(string(text), "run:") {
-				fmt.Fprintln(p.Stdout, "The grant of this project runs no command. Give one with powerbox guard grant FILE.")
-			}
-			return nil
-		},
-	}
-	s = addScope(cmd)
-	cmd.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
-	return cmd
+			return err
+		}
+		changes, err := install.Plan(c, paths)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.confirm(p, changes); err != nil || !ok {
+			return err
+		}
+		if err := book(at).Install(c.Name, paths, changes); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.Stdout, "%s is guarded. Sessions that run already must be started again.\n", c.Title)
+		if _, text, err := (daemon.Grants{State: at.state}).Find(paths.Project); err == nil && !strings.Contains(string(text), "run:") {
+			fmt.Fprintln(p.Stdout, "The grant of this project runs no command. Give one with powerbox guard grant FILE.")
+		}
+		return nil
+	})
 }
 
 // confirm shows changes and asks.
@@ -117,39 +123,29 @@ func (s *scope) confirm(p *cli.Program, changes []install.Change) (bool, error) 
 }
 
 func newUninstall(p *cli.Program) *cobra.Command {
-	var s *scope
-	cmd := &cobra.Command{
-		Use: "uninstall " + strings.Join(clientNames(), "|"), Short: "Take the guard's hooks out of the settings again",
-		Example: "  powerbox guard uninstall claude-code", Args: cobra.ExactArgs(1), ValidArgs: clientNames(),
-		RunE: func(_ *cobra.Command, args []string) error {
-			at, c, paths, err := s.client(p, args[0])
-			if err != nil {
-				return err
-			}
-			record, ok, err := book(at).Find(c.Name, paths)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				return fmt.Errorf("the guard is not installed for %s there. See powerbox guard status", c.Title)
-			}
-			changes, err := record.Undo(c)
-			if err != nil {
-				return err
-			}
-			if ok, err := s.confirm(p, changes); err != nil || !ok {
-				return err
-			}
-			if err := book(at).Uninstall(record, changes); err != nil {
-				return err
-			}
-			fmt.Fprintf(p.Stdout, "%s is not guarded any more.\n", c.Title)
-			return nil
-		},
-	}
-	s = addScope(cmd)
-	cmd.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
-	return cmd
+	return settingsVerb(p, &cobra.Command{
+		Use: "uninstall", Short: "Take the guard's hooks out of the settings again", Example: "  powerbox guard uninstall claude-code",
+	}, func(s *scope, at place, c clients.Client, paths clients.Paths) error {
+		record, ok, err := book(at).Find(c.Name, paths)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("the guard is not installed for %s there. See powerbox guard status", c.Title)
+		}
+		changes, err := record.Undo(c)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.confirm(p, changes); err != nil || !ok {
+			return err
+		}
+		if err := book(at).Uninstall(record, changes); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.Stdout, "%s is not guarded any more.\n", c.Title)
+		return nil
+	})
 }
 
 func newStatus(p *cli.Program) *cobra.Command {

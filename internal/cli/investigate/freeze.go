@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -46,47 +45,33 @@ func newThaw(p *cli.Program) *cobra.Command {
 // stopVerb completes a verb that posts a target and a reason.
 func stopVerb(p *cli.Program, cmd *cobra.Command, path, done string) *cobra.Command {
 	var reason string
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record; required with TARGET")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && reason == "" {
 			return cli.Usage(errors.New("--reason is missing; want a short text for the record, such as 'laptop stolen'"))
 		}
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
 		if len(args) == 0 {
-			return showFreezes(cmd.Context(), p, op, *output)
+			return cli.Show(cmd.Context(), v, cli.Get(pathFreezes), func(frozen []audit.Freeze) error { return showFreezes(p, frozen) })
 		}
-		var e audit.Freeze
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/"+path, map[string]string{"target": args[0], "reason": reason}, &e); err != nil {
-			return fmt.Errorf("%s %s: %w", cmd.Name(), args[0], err)
-		}
-		if *output == "json" {
-			return p.PrintJSON(e)
-		}
-		fmt.Fprintf(p.Stdout, "%s %s (revocation %d)\n", done, e.Target, e.Sequence)
-		return nil
+		stop := cli.Post("/v1/"+path, map[string]string{"target": args[0], "reason": reason}).Of(cmd.Name() + " " + args[0])
+		return cli.Show(cmd.Context(), v, stop, func(e audit.Freeze) error {
+			_, err := fmt.Fprintf(p.Stdout, "%s %s (revocation %d)\n", done, e.Target, e.Sequence)
+			return err
+		})
 	}
 	return cmd
 }
 
+const pathFreezes = "/v1/freezes"
+
 func freezes(ctx context.Context, o *cli.Operator) ([]audit.Freeze, error) {
 	frozen := []audit.Freeze{}
-	err := o.Get(ctx, "/v1/freezes", &frozen)
+	err := o.Get(ctx, pathFreezes, &frozen)
 	return frozen, err
 }
 
-func showFreezes(ctx context.Context, p *cli.Program, op *cli.Operator, output string) error {
-	frozen, err := freezes(ctx, op)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintJSON(frozen)
-	}
+func showFreezes(p *cli.Program, frozen []audit.Freeze) error {
 	if len(frozen) == 0 {
 		fmt.Fprintln(p.Stdout, "nothing is frozen")
 		return nil

@@ -3,7 +3,6 @@ package nodes
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -35,8 +34,7 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 			"so that every gateway receives it. A time in the past ends the extension.",
 		Example: "  powerbox feed extend --until 20m --reason 'new disk'\n  powerbox feed extend --until 2027-01-15T08:30:00Z --reason 'new disk'",
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "`time`, such as 2027-01-15T08:30:00Z, or how long from now, such as 20m")
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -47,25 +45,17 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var e struct {
+		type extension struct {
 			Until    time.Time `json:"until"`
 			By       string    `json:"by"`
 			Reason   string    `json:"reason"`
 			Sequence int64     `json:"sequence"`
 			At       time.Time `json:"at"`
 		}
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/feed/extension", map[string]any{"until": end, "reason": reason}, &e); err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/feed/extension", map[string]any{"until": end, "reason": reason}), func(e extension) error {
+			_, err := fmt.Fprintf(p.Stdout, "gateways can read without news until %s (revocation %d)\n", plain.Time(e.Until), e.Sequence)
 			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(e)
-		}
-		fmt.Fprintf(p.Stdout, "gateways can read without news until %s (revocation %d)\n", plain.Time(e.Until), e.Sequence)
-		return nil
+		})
 	}
 	return cmd
 }
@@ -88,26 +78,17 @@ func newFeedKey(p *cli.Program) *cobra.Command {
 		Short:   "Print the public key that followers of the feed pin",
 		Example: "  powerbox feed key",
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var k struct {
+		type feedKey struct {
 			Issuer   string `json:"issuer"`
 			Key      string `json:"key"`
 			Sequence int64  `json:"sequence"`
 		}
-		if err := op.Get(cmd.Context(), "/v1/feed/key", &k); err != nil {
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/feed/key"), func(k feedKey) error {
+			_, err := fmt.Fprintln(p.Stdout, k.Key)
 			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(k)
-		}
-		fmt.Fprintln(p.Stdout, k.Key)
-		return nil
+		})
 	}
 	return cmd
 }
@@ -123,14 +104,9 @@ func newFeedStatus(p *cli.Program) *cobra.Command {
 			"holders derive offline.",
 		Args: cobra.ExactArgs(1),
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var s struct {
+		type entry struct {
 			Capability string `json:"capability"`
 			Status     struct {
 				List struct {
@@ -139,14 +115,10 @@ func newFeedStatus(p *cli.Program) *cobra.Command {
 				} `json:"status_list"`
 			} `json:"status"`
 		}
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/capabilities/"+url.PathEscape(args[0])+"/status", nil, &s); err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/capabilities/"+url.PathEscape(args[0])+"/status", nil), func(e entry) error {
+			_, err := fmt.Fprintf(p.Stdout, "%s is at %d of %s\n", e.Capability, e.Status.List.Index, e.Status.List.URI)
 			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(s)
-		}
-		fmt.Fprintf(p.Stdout, "%s is at %d of %s\n", s.Capability, s.Status.List.Index, s.Status.List.URI)
-		return nil
+		})
 	}
 	return cmd
 }

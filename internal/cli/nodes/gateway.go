@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -124,8 +123,7 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 		Short:   "Create a token that enrolls one gateway",
 		Example: "  powerbox gateway token --agent documents --ttl 15m > token",
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.Flags().StringVar(&agent, "agent", "", "`id` of the agent that the gateway is in front of (required)")
 	cli.AgentFlag(cmd, "agent")
 	cmd.Flags().DurationVar(&ttl, "ttl", 15*time.Minute, "how long the token can be used")
@@ -133,24 +131,16 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 		if agent == "" {
 			return cli.Usage(errors.New("--agent is missing; want the id of the agent that the gateway is in front of"))
 		}
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var t struct {
+		type enrolls struct {
 			Token   string    `json:"token"`
 			Agent   string    `json:"agent"`
 			Expires time.Time `json:"expires"`
 		}
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/gateway-tokens", map[string]any{"agent": agent, "ttl": int(ttl.Seconds())}, &t); err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/gateway-tokens", map[string]any{"agent": agent, "ttl": int(ttl.Seconds())}), func(t enrolls) error {
+			fmt.Fprintln(p.Stdout, t.Token)
+			_, err := fmt.Fprintf(p.Stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, plain.Time(t.Expires))
 			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(t)
-		}
-		fmt.Fprintln(p.Stdout, t.Token)
-		fmt.Fprintf(p.Stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, plain.Time(t.Expires))
-		return nil
+		})
 	}
 	return cmd
 }
@@ -251,26 +241,16 @@ func newGatewayList(p *cli.Program) *cobra.Command {
 		Short:   "List enrolled gateways with their last reported state",
 		Example: "  powerbox gateway list",
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var all []cli.GatewayStatus
-		if err := op.Get(cmd.Context(), "/v1/gateways", &all); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(all)
-		}
-		w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
-		for _, g := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/gateways"), func(all []cli.GatewayStatus) error {
+			w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
+			for _, g := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
+			}
+			return w.Flush()
+		})
 	}
 	return cmd
 }
@@ -297,22 +277,12 @@ func newGatewayClose(p *cli.Program) *cobra.Command {
 		Example: "  powerbox gateway close gw_...",
 		Args:    cobra.ExactArgs(1),
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Delete("/v1/gateways/"+url.PathEscape(args[0])), func(g cli.GatewayStatus) error {
+			_, err := fmt.Fprintf(p.Stdout, "closed %s of %s\n", g.ID, g.Agent)
 			return err
-		}
-		var g cli.GatewayStatus
-		if err := op.Call(cmd.Context(), http.MethodDelete, "/v1/gateways/"+url.PathEscape(args[0]), nil, &g); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(g)
-		}
-		fmt.Fprintf(p.Stdout, "closed %s of %s\n", g.ID, g.Agent)
-		return nil
+		})
 	}
 	return cmd
 }

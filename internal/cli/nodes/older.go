@@ -3,17 +3,13 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/app/remote"
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/outbound"
-	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
@@ -49,20 +45,8 @@ func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
 }
 
 func acceptOlder(ctx context.Context, p *cli.Program, s *remote.SpoolOf, reason string) (spool.Salvaged, error) {
-	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
-	head, err := client.ChainEnd(ctx)
+	done, err := salvage(ctx, p, s, reason)
 	if err != nil {
-		return spool.Salvaged{}, fmt.Errorf("where the server is cannot be told, and nothing was changed: %w", err)
-	}
-	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: proxy.RecordIDs(p.Now), Older: true, Reason: reason})
-	if err != nil {
-		return done, err
-	}
-	open, err := spool.Open(s.Config)
-	if err != nil {
-		return done, err
-	}
-	if err := errors.Join(open.ShipRest(ctx, remote.Sends(open, client)), open.Close()); err != nil {
 		return done, err
 	}
 	return done, errors.Join(remote.ReachedFile(filepath.Join(s.Keys.State, "feed")).Forget(), remote.ReachedFile(filepath.Join(s.Keys.State, remote.OlderName)).Forget())

@@ -31,25 +31,32 @@ func newGatewaySpool(p *cli.Program) *cobra.Command {
 	return cmd
 }
 
-func newSpoolCheck(p *cli.Program) *cobra.Command {
+// spoolVerb is a verb about the spool in the folder of a gateway.
+func spoolVerb(p *cli.Program, verb, short string, run func(ctx context.Context, s *remote.SpoolOf, asJSON bool) error) *cobra.Command {
 	var passphrase string
 	cmd := &cobra.Command{
-		Use: "check DIR", Short: "Check the unsent records of a gateway",
-		Example: "  powerbox gateway spool check powerbox-gateway",
-		Long:    spoolLong, Args: cobra.ExactArgs(1),
+		Use: verb + " DIR", Short: short, Long: spoolLong, Args: cobra.ExactArgs(1),
+		Example: "  powerbox gateway spool " + verb + " powerbox-gateway",
 	}
 	output := cli.OutputFlag(cmd)
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := remote.OpenSpoolOf(args[0], passphrase, p.Now)
 		if err != nil {
 			return err
 		}
+		return run(cmd.Context(), s, *output == "json")
+	}
+	return cmd
+}
+
+func newSpoolCheck(p *cli.Program) *cobra.Command {
+	return spoolVerb(p, "check", "Check the unsent records of a gateway", func(_ context.Context, s *remote.SpoolOf, asJSON bool) error {
 		found, err := spool.Check(s.Config.Dir, s.Key)
 		if err != nil {
 			return err
 		}
-		if *output == "json" {
+		if asJSON {
 			err = p.PrintJSON(found)
 		} else {
 			printFound(p, found)
@@ -58,8 +65,7 @@ func newSpoolCheck(p *cli.Program) *cobra.Command {
 			err = cli.Exit(cli.ExitInvalid, nil)
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
 func printFound(p *cli.Program, f spool.Found) {
@@ -74,40 +80,28 @@ func printFound(p *cli.Program, f spool.Found) {
 }
 
 func newSpoolSalvage(p *cli.Program) *cobra.Command {
-	var passphrase string
-	cmd := &cobra.Command{
-		Use: "salvage DIR", Short: "Send intact records to the server, and record the lost ones",
-		Example: "  powerbox gateway spool salvage powerbox-gateway",
-		Long:    spoolLong, Args: cobra.ExactArgs(1),
-	}
-	output := cli.OutputFlag(cmd)
-	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := remote.OpenSpoolOf(args[0], passphrase, p.Now)
+	return spoolVerb(p, "salvage", "Send intact records to the server, and record the lost ones", func(ctx context.Context, s *remote.SpoolOf, asJSON bool) error {
+		done, err := salvage(ctx, p, s, "")
 		if err != nil {
 			return err
 		}
-		done, err := salvage(cmd.Context(), p, s)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
+		if asJSON {
 			return p.PrintJSON(done)
 		}
 		printSalvaged(p, done)
 		return nil
-	}
-	return cmd
+	})
 }
 
-// salvage repairs a spool, and sends its records.
-func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf) (spool.Salvaged, error) {
+// salvage repairs a spool, and sends its records. With a reason it accepts a server that lacks
+// records which it had before.
+func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf, older string) (spool.Salvaged, error) {
 	client := &link.Client{Server: s.Enrolled.Server, Key: s.Keys.Own, Transport: outbound.New(outbound.Configured()).Transport(), Now: p.Now}
 	head, err := client.ChainEnd(ctx)
 	if err != nil {
 		return spool.Salvaged{}, fmt.Errorf("which records the server has cannot be told, and nothing was changed: %w", err)
 	}
-	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: proxy.RecordIDs(p.Now)})
+	done, err := spool.Salvage(spool.SalvageConfig{Spool: s.Config, Key: s.Key, Server: head, Now: p.Now(), NewID: proxy.RecordIDs(p.Now), Older: older != "", Reason: older})
 	if err != nil {
 		return done, err
 	}

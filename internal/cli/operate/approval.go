@@ -48,6 +48,11 @@ type question struct {
 	} `json:"in_its_own_words"`
 }
 
+const pathApprovals = "/v1/approvals"
+
+// pathOf is where the server has a question, by its id or its code.
+func pathOf(code string) string { return pathApprovals + "/" + url.PathEscape(code) }
+
 func newApproval(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approval",
@@ -66,20 +71,9 @@ func newApprovalList(p *cli.Program) *cobra.Command {
 		Example: "  powerbox approval list --server https://bank.example --session-file session",
 		Args:    cobra.NoArgs,
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
-		}
-		all, raw, err := openOf(cmd.Context(), who)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		return listOpen(p, all)
+		return cli.Show(cmd.Context(), v, cli.Get(pathApprovals), func(all open) error { return listOpen(p, all) })
 	}
 	return cmd
 }
@@ -117,13 +111,19 @@ func newApprovalShow(p *cli.Program) *cobra.Command {
 		Example: "  powerbox approval show KV7N-9G3G --server https://bank.example --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
+		one := cli.Get(pathOf(args[0]))
+		if strings.HasPrefix(args[0], deskPrefix) {
+			return cli.Show(cmd.Context(), v, one, func(q deskQuestion) error {
+				showDesk(p, q)
+				return nil
+			})
 		}
-		return showAny(cmd.Context(), p, who, args[0], *output)
+		return cli.Show(cmd.Context(), v, one, func(q question) error {
+			showQuestion(p, q)
+			return nil
+		})
 	}
 	return cmd
 }
@@ -177,7 +177,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 			"  powerbox approval approve KV7N-9G3G --server http://127.0.0.1:4850 --as alice --only check_balance",
 		Args: cobra.ExactArgs(1),
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.Flags().StringSliceVar(&left.only, "only", nil, "approve these `capabilities`, or operations, and deny the others")
 	cmd.Flags().StringSliceVar(&left.resources, "resource", nil, "`names` or ids of the resources to approve; default: all")
 	cmd.Flags().StringVar(&left.until, "until", "", "an earlier end, as a `time` such as 2027-01-02T15:04:05Z")
@@ -188,7 +188,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return answerQuestion(cmd.Context(), p, f, args[0], body, *output)
+			return answerQuestion(cmd.Context(), p, v, args[0], body)
 		}
 		if left.resources != nil || left.until != "" {
 			return cli.Usage(errors.New("--resource and --until are not for requests of Agent Auth; use --only and --constraints"))
@@ -203,7 +203,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 			}
 			body["constraints"] = json.RawMessage(narrow)
 		}
-		return answerQuestion(cmd.Context(), p, f, args[0], body, *output)
+		return answerQuestion(cmd.Context(), p, v, args[0], body)
 	}
 	return cmd
 }
@@ -216,39 +216,45 @@ func newApprovalDeny(p *cli.Program) *cobra.Command {
 		Example: "  powerbox approval deny KV7N-9G3G --reason 'not this quarter' --server https://bank.example --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "reason that the agent receives")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return answerQuestion(cmd.Context(), p, f, args[0], map[string]any{"deny": true, "reason": reason}, *output)
+		return answerQuestion(cmd.Context(), p, v, args[0], map[string]any{"deny": true, "reason": reason})
 	}
 	return cmd
 }
 
-func answerQuestion(ctx context.Context, p *cli.Program, f *cli.PersonFlags, code string, body map[string]any, output string) error {
-	who, err := p.Person(f)
-	if err != nil {
-		return err
-	}
+// answered is an agent after the answer about it.
+type answered struct {
+	Agent  string `json:"agent_id"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Grants []struct {
+		Capability  string          `json:"capability"`
+		Status      string          `json:"status"`
+		Constraints json.RawMessage `json:"constraints"`
+	} `json:"agent_capability_grants"`
+}
+
+func answerQuestion(ctx context.Context, p *cli.Program, v *cli.Verb, code string, body map[string]any) error {
+	answer := cli.Post(pathOf(code), body)
 	if strings.HasPrefix(code, deskPrefix) {
-		return answerDesk(ctx, p, who, code, body, output)
+		return cli.Show(ctx, v, answer, func(q deskQuestion) error {
+			is := "is " + q.Status
+			if q.Status == "pending" {
+				is = "waits for others"
+			}
+			_, err := fmt.Fprintf(p.Stdout, "%s %s.\n", q.ID, is)
+			return err
+		})
 	}
-	var s struct {
-		Agent  string `json:"agent_id"`
-		Name   string `json:"name"`
-		Status string `json:"status"`
-		Grants []struct {
-			Capability  string          `json:"capability"`
-			Status      string          `json:"status"`
-			Constraints json.RawMessage `json:"constraints"`
-		} `json:"agent_capability_grants"`
-	}
-	raw, err := who.Call(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(code), body, &s)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintRaw(raw)
-	}
+	return cli.Show(ctx, v, answer, func(s answered) error {
+		s.print(p)
+		return nil
+	})
+}
+
+func (s answered) print(p *cli.Program) {
 	fmt.Fprintf(p.Stdout, "Agent %s (%q) is %s.\n", s.Agent, s.Name, s.Status)
 	for _, g := range s.Grants {
 		fmt.Fprintf(p.Stdout, "  %s: %s", g.Capability, g.Status)
@@ -257,7 +263,6 @@ func answerQuestion(ctx context.Context, p *cli.Program, f *cli.PersonFlags, cod
 		}
 		fmt.Fprintln(p.Stdout)
 	}
-	return nil
 }
 
 // watchEvery is how often watch asks.
@@ -280,8 +285,8 @@ func newApprovalWatch(p *cli.Program) *cobra.Command {
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {
-			all, _, err := openOf(cmd.Context(), who)
-			if err != nil {
+			var all open
+			if _, err := who.Call(cmd.Context(), http.MethodGet, pathApprovals, nil, &all); err != nil {
 				return err
 			}
 			showNew(p, all, seen)

@@ -2,13 +2,9 @@ package operate
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -64,12 +60,6 @@ type open struct {
 	Approved      []deskQuestion `json:"you_approved"`
 }
 
-func openOf(ctx context.Context, w *cli.Person) (open, json.RawMessage, error) {
-	var all open
-	raw, err := w.Call(ctx, http.MethodGet, "/v1/approvals", nil, &all)
-	return all, raw, err
-}
-
 // printableJSON is printable for JSON, whose quotation marks stay as they are.
 func printableJSON(s string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(plain.Printable(s))
@@ -111,22 +101,12 @@ func newApprovalRevoke(p *cli.Program) *cobra.Command {
 			"powerbox approval list names your approvals. To revoke grants of Agent Auth, use powerbox grant revoke.",
 		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		who, err := p.Person(f)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post(pathOf(args[0])+"/revoke", map[string]any{}), func(q deskQuestion) error {
+			_, err := fmt.Fprintf(p.Stdout, "%s is taken back: %s, for %s.\n", q.ID, plain.Printable(q.asks()), plain.Printable(cmp.Or(q.By, q.Holder)))
 			return err
-		}
-		var q deskQuestion
-		raw, err := who.Call(cmd.Context(), http.MethodPost, "/v1/approvals/"+url.PathEscape(args[0])+"/revoke", map[string]any{}, &q)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		fmt.Fprintf(p.Stdout, "%s is taken back: %s, for %s.\n", q.ID, plain.Printable(q.asks()), plain.Printable(cmp.Or(q.By, q.Holder)))
-		return nil
+		})
 	}
 	return cmd
 }
@@ -192,33 +172,6 @@ func showDesk(p *cli.Program, q deskQuestion) {
 	fmt.Fprintf(p.Stdout, "Answer until %s.\n", q.Expires)
 }
 
-// showAny shows a request by its code or id, of either kind.
-func showAny(ctx context.Context, p *cli.Program, who *cli.Person, code, output string) error {
-	path := "/v1/approvals/" + url.PathEscape(code)
-	if strings.HasPrefix(code, deskPrefix) {
-		var q deskQuestion
-		raw, err := who.Call(ctx, http.MethodGet, path, nil, &q)
-		if err != nil {
-			return err
-		}
-		if output == "json" {
-			return p.PrintRaw(raw)
-		}
-		showDesk(p, q)
-		return nil
-	}
-	var q question
-	raw, err := who.Call(ctx, http.MethodGet, path, nil, &q)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintRaw(raw)
-	}
-	showQuestion(p, q)
-	return nil
-}
-
 // deskAnswer is what a person leaves of a request.
 type deskAnswer struct {
 	only, resources []string
@@ -241,22 +194,4 @@ func (a deskAnswer) body(constraints string) (map[string]any, error) {
 		body["until"] = a.until
 	}
 	return body, nil
-}
-
-func answerDesk(ctx context.Context, p *cli.Program, who *cli.Person, code string, body map[string]any, output string) error {
-	var q deskQuestion
-	raw, err := who.Call(ctx, http.MethodPost, "/v1/approvals/"+url.PathEscape(code), body, &q)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintRaw(raw)
-	}
-	switch q.Status {
-	case "pending":
-		fmt.Fprintf(p.Stdout, "%s waits for others.\n", q.ID)
-	default:
-		fmt.Fprintf(p.Stdout, "%s is %s.\n", q.ID, q.Status)
-	}
-	return nil
 }

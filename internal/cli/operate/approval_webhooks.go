@@ -1,9 +1,7 @@
 package operate
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"text/tabwriter"
 
@@ -24,33 +22,16 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 		Example: "  powerbox approval webhooks\n  powerbox approval webhooks --again asked_ask_01hx.chat",
 		Args:    cobra.NoArgs,
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.Flags().StringVar(&again, "again", "", "`ID` of an undelivered message to retry")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
+		if again == "" {
+			return cli.Show(cmd.Context(), v, cli.Get("/v1/webhooks").Of("webhooks"), func(all api.Webhooks) error { return showWebhooks(p, all) })
+		}
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/webhooks/"+url.PathEscape(again), nil).Of("webhooks "+again), func(m api.WebhookMessage) error {
+			_, err := fmt.Fprintf(p.Stdout, "%s is tried again\n", plain.Printable(m.ID))
 			return err
-		}
-		if again != "" {
-			var m api.WebhookMessage
-			if err := op.Call(cmd.Context(), http.MethodPost, "/v1/webhooks/"+url.PathEscape(again), nil, &m); err != nil {
-				return fmt.Errorf("webhooks %s: %w", again, err)
-			}
-			if *output == "json" {
-				return json.NewEncoder(p.Stdout).Encode(m)
-			}
-			fmt.Fprintf(p.Stdout, "%s is tried again\n", plain.Printable(m.ID))
-			return nil
-		}
-		var all api.Webhooks
-		if err := op.Call(cmd.Context(), http.MethodGet, "/v1/webhooks", nil, &all); err != nil {
-			return fmt.Errorf("webhooks: %w", err)
-		}
-		if *output == "json" {
-			return json.NewEncoder(p.Stdout).Encode(all)
-		}
-		return showWebhooks(p, all)
+		})
 	}
 	return cmd
 }

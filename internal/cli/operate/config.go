@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -103,29 +102,19 @@ func newConfigReload(p *cli.Program) *cobra.Command {
 			"the server names it and changes nothing: that setting needs a restart. Check the file first: powerbox config check.",
 		Args: cobra.NoArgs,
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/config/reload", struct{}{}), func(done api.Reloaded) error {
+			for _, change := range done.Changes {
+				fmt.Fprintln(p.Stdout, change)
+			}
+			if len(done.Changes) == 0 {
+				_, err := fmt.Fprintln(p.Stdout, "the configuration says what it said before; nothing was changed")
+				return err
+			}
+			_, err := fmt.Fprintf(p.Stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
 			return err
-		}
-		var done api.Reloaded
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/config/reload", struct{}{}, &done); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(done)
-		}
-		for _, change := range done.Changes {
-			fmt.Fprintln(p.Stdout, change)
-		}
-		if len(done.Changes) == 0 {
-			fmt.Fprintln(p.Stdout, "the configuration says what it said before; nothing was changed")
-			return nil
-		}
-		fmt.Fprintf(p.Stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
-		return nil
+		})
 	}
 	return cmd
 }

@@ -18,35 +18,27 @@ func newGrantList(p *cli.Program) *cobra.Command {
 		Use: "list", Short: "As a person, list the grants of your agents at a provider", Args: cobra.NoArgs,
 		Example: "  powerbox grant list --server https://bank.example --session-file session",
 	}
-	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
+	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := p.Person(f)
-		if err != nil {
-			return err
-		}
-		var all cli.Hosts
-		raw, err := who.Call(cmd.Context(), http.MethodGet, "/v1/hosts", nil, &all)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintRaw(raw)
-		}
-		w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH")
-		for _, h := range all.Hosts {
-			for _, a := range h.Agents {
-				if len(a.Grants) == 0 {
-					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
-				}
-				for _, g := range a.Grants {
-					fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, cli.ShownJSON(g.Constraints))
-				}
-			}
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/hosts"), func(all cli.Hosts) error { return listGrants(p, all) })
 	}
 	return cmd
+}
+
+func listGrants(p *cli.Program, all cli.Hosts) error {
+	w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH")
+	for _, h := range all.Hosts {
+		for _, a := range h.Agents {
+			if len(a.Grants) == 0 {
+				fmt.Fprintf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
+			}
+			for _, g := range a.Grants {
+				fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, cli.ShownJSON(g.Constraints))
+			}
+		}
+	}
+	return w.Flush()
 }
 
 func newGrantAdd(p *cli.Program) *cobra.Command {

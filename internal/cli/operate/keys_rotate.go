@@ -2,7 +2,6 @@ package operate
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -41,18 +40,13 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 			"the old key and every chain under it end at once. The rotation is recorded, with the time of the new key.",
 		Args: cobra.ExactArgs(1),
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cli.AgentArgument(cmd)
 	cmd.Flags().DurationVar(&grace, "grace", 0, "how long signatures of the old key are accepted; default: issuer.maximum_lifetime plus the lead")
 	cmd.Flags().DurationVar(&lead, "lead", 0, "how long the new key is published before it signs, at most the grace; default: 1m30s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if why, fixed := fixedKeys[args[0]]; fixed {
 			return cli.Usage(fmt.Errorf("the key %s is not rotated: %s", args[0], why))
-		}
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
 		}
 		var asked api.Rotation
 		if cmd.Flags().Changed("grace") {
@@ -61,15 +55,10 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 		if cmd.Flags().Changed("lead") {
 			asked.Lead = &lead
 		}
-		var done api.Rotated
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/agents/"+url.PathEscape(args[0])+"/keys", asked, &done); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(done)
-		}
-		printRotated(p, done)
-		return nil
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/agents/"+url.PathEscape(args[0])+"/keys", asked), func(done api.Rotated) error {
+			printRotated(p, done)
+			return nil
+		})
 	}
 	return cmd
 }

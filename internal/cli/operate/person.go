@@ -1,10 +1,8 @@
 package operate
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"text/tabwriter"
 	"time"
@@ -45,11 +43,7 @@ type personStatus struct {
 	Changed       *time.Time `json:"changed,omitempty"`
 }
 
-func people(ctx context.Context, o *cli.Operator, principal string) ([]personStatus, error) {
-	all := []personStatus{}
-	err := o.Get(ctx, "/v1/people?principal="+url.QueryEscape(principal), &all)
-	return all, err
-}
+const pathPeople = "/v1/people"
 
 func newPersonList(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
@@ -58,25 +52,16 @@ func newPersonList(p *cli.Program) *cobra.Command {
 		Example: "  powerbox person list",
 		Args:    cobra.NoArgs,
 	}
-	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		all, err := people(cmd.Context(), op, "")
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(all)
-		}
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON")
-		for _, k := range all {
-			fmt.Fprintf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", plain.Printable(k.Principal), k.State, k.Administrator, k.Passkeys, k.Hosts, plain.Printable(k.Reason))
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get(pathPeople), func(all []personStatus) error {
+			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON")
+			for _, k := range all {
+				fmt.Fprintf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", plain.Printable(k.Principal), k.State, k.Administrator, k.Passkeys, k.Hosts, plain.Printable(k.Reason))
+			}
+			return w.Flush()
+		})
 	}
 	return cmd
 }
@@ -89,8 +74,8 @@ func newPersonShow(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		all, err := people(cmd.Context(), op, args[0])
-		if err != nil {
+		var all []personStatus
+		if err := op.Get(cmd.Context(), pathPeople+"?principal="+url.QueryEscape(args[0]), &all); err != nil {
 			return err
 		}
 		if len(all) == 0 {
@@ -105,32 +90,25 @@ func newPersonShow(p *cli.Program) *cobra.Command {
 func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 	cmd := &cobra.Command{Use: verb + " PERSON --reason TEXT", Short: short, Example: "  " + example, Args: cobra.ExactArgs(1)}
 	var reason string
-	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if reason == "" {
 			return cli.Usage(errors.New("--reason is missing; want a short text for the record, such as 'laptop stolen'"))
 		}
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var now struct {
+		type changed struct {
 			Principal string `json:"principal"`
 			State     string `json:"state,omitempty"`
 			LoggedOut bool   `json:"logged_out,omitempty"`
 		}
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/people/"+verb, map[string]string{"principal": args[0], "reason": reason}, &now); err != nil {
-			return fmt.Errorf("person %s %s: %w", verb, args[0], err)
-		}
-		if *output == "json" {
-			return p.PrintJSON(now)
-		}
-		if now.LoggedOut {
-			now.State = "logged out everywhere"
-		}
-		fmt.Fprintf(p.Stdout, "%s is %s\n", now.Principal, now.State)
-		return nil
+		change := cli.Post(pathPeople+"/"+verb, map[string]string{"principal": args[0], "reason": reason}).Of("person " + verb + " " + args[0])
+		return cli.Show(cmd.Context(), v, change, func(now changed) error {
+			if now.LoggedOut {
+				now.State = "logged out everywhere"
+			}
+			_, err := fmt.Fprintf(p.Stdout, "%s is %s\n", now.Principal, now.State)
+			return err
+		})
 	}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -167,16 +168,13 @@ func newRegistryRegister(p *cli.Program) *cobra.Command {
 		Example: "  powerbox registry register https://agents.example.org/.well-known/agent-card.json --visible-to group:research\n" +
 			"  powerbox registry register card.json --id notes --keys jwks.json --visible-to '*'",
 	}
-	o, output := cli.AddOperatorFlags(cmd), cli.OutputFlag(cmd)
+	v := p.OperatorVerb(cmd)
 	f := cmd.Flags()
 	id := f.String("id", "", "name in the registry; default: made from the name in the card")
 	keys := f.String("keys", "", "JWK Set `file`; the card must then be signed by one of its keys")
 	visible := f.StringSlice("visible-to", nil, "`principal` that may see it: user:alice, group:NAME, or *; default: only operators")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
+		var err error
 		offer := map[string]any{"visible_to": *visible}
 		if *id != "" {
 			offer["id"] = *id
@@ -191,20 +189,17 @@ func newRegistryRegister(p *cli.Program) *cobra.Command {
 				return err
 			}
 		}
-		return listing(p, cmd, op, http.MethodPost, api.PathRegistry, offer, *output)
+		return listing(cmd.Context(), p, v, cli.Post(api.PathRegistry, offer))
 	}
 	return cmd
 }
 
 // listing makes a call about one listing and says what it is now.
-func listing(p *cli.Program, cmd *cobra.Command, op *cli.Operator, method, path string, body any, output string) error {
-	var raw json.RawMessage
-	if err := op.Call(cmd.Context(), method, path, body, &raw); err != nil {
-		return err
-	}
-	if output == "json" {
-		return p.PrintJSON(raw)
-	}
+func listing(ctx context.Context, p *cli.Program, v *cli.Verb, c cli.Call) error {
+	return cli.Show(ctx, v, c, func(raw json.RawMessage) error { return printListing(p, raw) })
+}
+
+func printListing(p *cli.Program, raw json.RawMessage) error {
 	var a listedAgent
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return err
@@ -222,6 +217,9 @@ func listing(p *cli.Program, cmd *cobra.Command, op *cli.Operator, method, path 
 	return nil
 }
 
+// listedAt is where the server has the listing of an agent.
+func listedAt(id string) string { return api.PathRegistry + "/" + url.PathEscape(id) }
+
 // newRegistryListing are the verbs about one listing.
 func newRegistryListing(p *cli.Program) []*cobra.Command {
 	refresh := &cobra.Command{
@@ -230,13 +228,9 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		Example: "  powerbox registry refresh notes",
 		Args:    cobra.ExactArgs(1),
 	}
-	o, output := cli.AddOperatorFlags(refresh), cli.OutputFlag(refresh)
+	v := p.OperatorVerb(refresh)
 	refresh.RunE = func(cmd *cobra.Command, args []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/refresh", nil, *output)
+		return listing(cmd.Context(), p, v, cli.Post(listedAt(args[0])+"/refresh", nil))
 	}
 	accept := &cobra.Command{
 		Use:     "accept ID --card-digest DIGEST",
@@ -244,15 +238,11 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		Example: "  powerbox registry accept notes --card-digest sha256:...",
 		Args:    cobra.ExactArgs(1),
 	}
-	oa, outputA := cli.AddOperatorFlags(accept), cli.OutputFlag(accept)
+	accepting := p.OperatorVerb(accept)
 	digest := accept.Flags().String("card-digest", "", "`digest` of the card that you reviewed (required)")
 	cli.Required(accept, "card-digest")
 	accept.RunE = func(cmd *cobra.Command, args []string) error {
-		op, err := p.Operator(oa)
-		if err != nil {
-			return err
-		}
-		return listing(p, cmd, op, http.MethodPost, api.PathRegistry+"/"+url.PathEscape(args[0])+"/accept", map[string]string{"card_digest": *digest}, *outputA)
+		return listing(cmd.Context(), p, accepting, cli.Post(listedAt(args[0])+"/accept", map[string]string{"card_digest": *digest}))
 	}
 	remove := &cobra.Command{
 		Use:     "remove ID",
@@ -269,7 +259,7 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		var gone struct {
 			Removed string `json:"removed"`
 		}
-		if err := op.Call(cmd.Context(), http.MethodDelete, api.PathRegistry+"/"+url.PathEscape(args[0]), nil, &gone); err != nil {
+		if err := op.Call(cmd.Context(), http.MethodDelete, listedAt(args[0]), nil, &gone); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.Stdout, "%s is not listed any more\n", gone.Removed)

@@ -21,11 +21,13 @@ import (
 // me is the caller, as the server knows it.
 type me struct{ api.WhoAmI }
 
+const pathWhoAmI = "/v1/whoami"
+
 func whoAmI(ctx context.Context, p *cli.Program, o *cli.OperatorFlags) (me, error) {
 	var out me
 	op, err := p.Operator(o)
 	if err == nil {
-		err = op.Get(ctx, "/v1/whoami", &out)
+		err = op.Get(ctx, pathWhoAmI, &out)
 	}
 	return out, err
 }
@@ -49,17 +51,12 @@ func newWhoAmI(p *cli.Program) *cobra.Command {
 		Example: "  powerbox whoami --server https://powerbox.example.org",
 		Args:    cobra.NoArgs,
 	}
-	output, o := cli.OutputFlag(cmd), cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		who, err := whoAmI(cmd.Context(), p, o)
-		if err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(who)
-		}
-		who.print(p)
-		return nil
+		return cli.Show(cmd.Context(), v, cli.Get(pathWhoAmI), func(who me) error {
+			who.print(p)
+			return nil
+		})
 	}
 	return cmd
 }

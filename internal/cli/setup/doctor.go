@@ -291,7 +291,7 @@ func (d *doctor) way(a config.Agent) (*outbound.Client, error) {
 		policy.MaxBytes = a2a.MaxCardBytes
 		return outbound.New(policy), nil
 	}
-	own := &proxy.OwnWay{}
+	own := &proxy.Upstream{}
 	_, err := own.Source(a).Read(true)
 	return own.Client.Load(), err
 }

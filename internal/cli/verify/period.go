@@ -35,22 +35,12 @@ func newEvidenceClose(p *cli.Program) *cobra.Command {
 			"period, for example monthly from cron.",
 		Args: cobra.NoArgs,
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
+		return cli.Show(cmd.Context(), v, cli.Post("/v1/evidence/periods", struct{}{}), func(closed period) error {
+			_, err := fmt.Fprintf(p.Stdout, "closed period %d: entries %d to %d\n", closed.Number, closed.First, closed.Size-1)
 			return err
-		}
-		var closed period
-		if err := op.Call(cmd.Context(), http.MethodPost, "/v1/evidence/periods", struct{}{}, &closed); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(closed)
-		}
-		fmt.Fprintf(p.Stdout, "closed period %d: entries %d to %d\n", closed.Number, closed.First, closed.Size-1)
-		return nil
+		})
 	}
 	return cmd
 }
@@ -62,32 +52,24 @@ func newEvidencePeriods(p *cli.Program) *cobra.Command {
 		Example: "  powerbox evidence periods",
 		Args:    cobra.NoArgs,
 	}
-	output := cli.OutputFlag(cmd)
-	o := cli.AddOperatorFlags(cmd)
+	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		op, err := p.Operator(o)
-		if err != nil {
-			return err
-		}
-		var all []period
-		if err := op.Get(cmd.Context(), "/v1/evidence/periods", &all); err != nil {
-			return err
-		}
-		if *output == "json" {
-			return p.PrintJSON(all)
-		}
-		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "PERIOD\tENTRIES\tCLOSED\tRECORDS")
-		for _, one := range all {
-			where := "here"
-			if one.Archived {
-				where = "archived"
-			}
-			fmt.Fprintf(w, "%d\t%d to %d\t%s\t%s\n", one.Number, one.First, one.Size-1, one.Closed.Format(time.RFC3339), where)
-		}
-		return w.Flush()
+		return cli.Show(cmd.Context(), v, cli.Get("/v1/evidence/periods"), func(all []period) error { return listPeriods(p, all) })
 	}
 	return cmd
+}
+
+func listPeriods(p *cli.Program, all []period) error {
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PERIOD\tENTRIES\tCLOSED\tRECORDS")
+	for _, one := range all {
+		where := "here"
+		if one.Archived {
+			where = "archived"
+		}
+		fmt.Fprintf(w, "%d\t%d to %d\t%s\t%s\n", one.Number, one.First, one.Size-1, one.Closed.Format(time.RFC3339), where)
+	}
+	return w.Flush()
 }
 
 func newEvidenceArchive(p *cli.Program) *cobra.Command {

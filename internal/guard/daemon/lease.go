@@ -49,11 +49,7 @@ func (m *Mint) Root(a powerbox.Authority, now time.Time) (Lease, error) {
 	if err != nil || len(tools) == 0 {
 		return Lease{}, err
 	}
-	key, err := token.GenerateKey(token.Ed25519, m.random)
-	if err != nil {
-		return Lease{}, err
-	}
-	name, err := newID("lease_", m.random)
+	key, name, err := m.holder()
 	if err != nil {
 		return Lease{}, err
 	}
@@ -62,6 +58,16 @@ func (m *Mint) Root(a powerbox.Authority, now time.Time) (Lease, error) {
 		return Lease{}, err
 	}
 	return m.lease(key, chain, name, now)
+}
+
+// holder makes the key of a new lease, and its name.
+func (m *Mint) holder() (*token.PrivateKey, string, error) {
+	key, err := token.GenerateKey(token.Ed25519, m.random)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := newID("lease_", m.random)
+	return key, name, err
 }
 
 func (m *Mint) lease(key *token.PrivateKey, chain, name string, now time.Time) (Lease, error) {
@@ -108,11 +114,7 @@ func (m *Mint) Derive(parent Lease, bounds []powerbox.Authority, life time.Durat
 	if err != nil || len(tools) == 0 {
 		return Lease{}, err
 	}
-	key, err := token.GenerateKey(token.Ed25519, m.random)
-	if err != nil {
-		return Lease{}, err
-	}
-	name, err := newID("lease_", m.random)
+	key, name, err := m.holder()
 	if err != nil {
 		return Lease{}, err
 	}

@@ -246,8 +246,8 @@ func (i *Issuer) RevokeAsOperator(ctx context.Context, operator string, t Target
 	return i.commitRevocation(ctx, record, r)
 }
 
-// Dying is what a revocation would end now.
-type Dying struct {
+// Affected is what a revocation would end now.
+type Affected struct {
 	Revocation   Revocation
 	Capabilities []Capability // a parent before its children, as many as were asked for
 	Count        int          // of all, or of those that were looked at
@@ -260,16 +260,16 @@ const dyingScan = 2500
 // Victims returns the capabilities on record that [Issuer.RevokeAsOperator]
 // would end now, by the same rule that enforces it, and up to limit of them.
 // Links that holders derived offline are not on record.
-func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (Dying, error) {
+func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (Affected, error) {
 	r, _, err := i.planned(ctx, "", t)
 	if err != nil {
-		return Dying{Revocation: r}, err
+		return Affected{Revocation: r}, err
 	}
 	now := i.revoked.Load()
 	then := i.after(now, r)
-	var out Dying
+	var out Affected
 	err = i.config.Store.View(ctx, func(rd Reader) error {
-		out = Dying{Revocation: r}
+		out = Affected{Revocation: r}
 		q, err := i.reach(rd, r)
 		if err != nil {
 			return err

@@ -2,8 +2,8 @@ package issuer
 
 import "github.com/powerbox-project/powerbox/evidence"
 
-// Told finds, in a transaction, what outcomes are held against.
-type Told interface {
+// OutcomeReader finds, in a transaction, what outcomes are held against.
+type OutcomeReader interface {
 	// Logged returns the record of an id, also one that was appended just now; false
 	// where there is none.
 	Logged(id string) (evidence.Sealed, bool, error)
@@ -16,7 +16,7 @@ type Told interface {
 // another chain tells than that of its decision, and a second one that says something
 // else than the first (ATK-71). A decision that is not here may be archived, or its
 // gateway may have gone on without it, as in observe: nothing is known against that.
-func CheckOutcome(in Told, r evidence.Record) error {
+func CheckOutcome(in OutcomeReader, r evidence.Record) error {
 	if !r.IsOutcome() {
 		return nil
 	}

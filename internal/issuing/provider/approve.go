@@ -238,8 +238,8 @@ func (q Question) user() string {
 }
 
 // Answer answers an approval, once (AAP-A5, AAP-R8, ATK-46).
-func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Answer) (Standing, error) {
-	var out Standing
+func (p *Provider) Answer(ctx context.Context, who Person, id string, answer Answer) (AgentState, error) {
+	var out AgentState
 	err := p.updateBy(ctx, who, func(tx Tx, u *unit) error {
 		ap, err := tx.Approval(id)
 		var q Question
@@ -269,30 +269,30 @@ func errStale() error {
 	return agentauth.Errorf(agentauth.CodeUnauthorized, "your login is too old for what gives rights; log in anew, in a shell with powerbox login, and do it then (AAP-A6)")
 }
 
-func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (Standing, error) {
+func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answer, now time.Time) (AgentState, error) {
 	if !answer.Deny && !who.Fresh {
-		return Standing{}, errStale()
+		return AgentState{}, errStale()
 	}
 	if answer.Seen != "" && answer.Seen != p.Digest(q) {
-		return Standing{}, errChanged()
+		return AgentState{}, errChanged()
 	}
 	approved, err := p.decided(&q, who, answer)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	if gives := p.Entails(q); len(gives) > 0 && !answer.Deny && !who.Present && !who.Unsafe {
-		return Standing{}, agentauth.Errorf(agentauth.CodeUnauthorized, "the host becomes yours with this, and whatever agent it registers then has %q without asking; approve it on the page, with a passkey (AAP-A7)", gives[0].Name)
+		return AgentState{}, agentauth.Errorf(agentauth.CodeUnauthorized, "the host becomes yours with this, and whatever agent it registers then has %q without asking; approve it on the page, with a passkey (AAP-A7)", gives[0].Name)
 	}
 	signed, gives := p.answerDigest(q, who, answer, approved), p.approves(q, who, answer, approved)
 	if answer.Proof != "" && answer.Proof != signed {
-		return Standing{}, errChanged()
+		return AgentState{}, errChanged()
 	}
 	if err := p.becomes(tx, u, &q, who, answer.Deny, now); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	q.Agent.Updated = now
 	if err := tx.PutHostAgent(q.Agent); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	for i := range q.Grants {
 		g := &q.Grants[i]
@@ -305,7 +305,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 			err = tx.PutGrant(*g)
 		}
 		if err != nil {
-			return Standing{}, err
+			return AgentState{}, err
 		}
 	}
 	q.Approval.Status, q.Approval.By, q.Approval.Answered, q.Approval.Approved = agentauth.Active, who.Principal, now, gives
@@ -313,11 +313,11 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 		q.Approval.Status = agentauth.Denied
 	}
 	if err := tx.PutApproval(q.Approval); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	grants, err := tx.Grants(q.Agent.ID)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	return p.standing(q.Host, q.Agent, grants, nil), p.append(tx, who.Principal, q.Agent.User, action.ApprovalAnswer, map[string]any{
 		"approval": q.Approval.ID, "kind": string(q.Approval.Kind), "agent": q.Agent.ID, "host": q.Host.ID, "status": string(q.Approval.Status), "grants": asApproved(q.Grants),

@@ -157,7 +157,7 @@ func TestATK46_Answers(t *testing.T) {
 }
 
 // more asks for more.
-func (w *town) more(m *member, wanted ...provider.Asked) (provider.Standing, error) {
+func (w *town) more(m *member, wanted ...provider.Asked) (provider.AgentState, error) {
 	w.t.Helper()
 	s, err := m.session(claims{"aud": bankURL})
 	w.must(err)

@@ -241,7 +241,7 @@ func TestAAPH5_KeySets(t *testing.T) {
 	by := func(k okp, more ...claims) string {
 		return w.host(k, append([]claims{{"host_public_key": nil, "host_jwks_url": set, "head": claims{"kid": k.public.Thumbprint()}}}, more...)...)
 	}
-	var waits provider.Standing
+	var waits provider.AgentState
 	register := func(c claims) error {
 		s, err := w.provider.AuthenticateHost(t.Context(), by(one, c), true)
 		w.must(err)

@@ -13,8 +13,8 @@ import (
 // AAP-U3). Only the agent's host can ask, since the id of an agent is no secret and
 // proves nothing. Anyone who has the code and says yes becomes the user of the host, and
 // every autonomous agent under it ends as claimed.
-func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (Standing, error) {
-	var out Standing
+func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, asking Asking) (AgentState, error) {
+	var out AgentState
 	err := p.update(ctx, func(tx Tx, _ *unit) error {
 		h, err := current(tx, s.Host)
 		if err != nil {

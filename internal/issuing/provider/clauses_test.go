@@ -83,7 +83,7 @@ func TestAAPK4_WhatEndedStaysAsItEnded(t *testing.T) {
 func TestAAPQ4_WhatHasEndedCoversNothing(t *testing.T) {
 	w := newTown(t)
 	m := w.active("balance")
-	asks := func() (provider.Standing, error) {
+	asks := func() (provider.AgentState, error) {
 		s, err := m.session(claims{"aud": bankURL})
 		w.must(err)
 		return w.provider.RequestCapability(t.Context(), s, asked("accounts"), provider.Asking{})

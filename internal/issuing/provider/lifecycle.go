@@ -41,8 +41,8 @@ func current(r HostReader, h Host) (Host, error) {
 }
 
 // Status returns the state of an agent (section 5.5).
-func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Standing, error) {
-	var out Standing
+func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (AgentState, error) {
+	var out AgentState
 	err := p.config.Store.ViewProvider(ctx, func(r Reader) error {
 		a, err := own(r, s.Host, agent)
 		if err != nil {
@@ -57,15 +57,15 @@ func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Sta
 
 // RequestCapability asks for more (section 5.4). It is always a person who gives
 // it (AAP-P4, AAP-Q5); the agent continues as it is.
-func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Asked, asking Asking) (Standing, error) {
+func (p *Provider) RequestCapability(ctx context.Context, s Session, asked []Asked, asking Asking) (AgentState, error) {
 	if len(asked) == 0 {
-		return Standing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capabilities is missing; want at least one")
+		return AgentState{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "capabilities is missing; want at least one")
 	}
 	wanted, err := p.wishes(asked)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
-	var out Standing
+	var out AgentState
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		now := p.config.Now()
 		var err error
@@ -152,8 +152,8 @@ func agentName(a Agent) string { return holder(a.ID) }
 
 // Reactivate brings an expired agent back with its host's defaults and nothing
 // else (section 5.6, AAP-V1 to V5, AAP-P5).
-func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) (Standing, error) {
-	var out Standing
+func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) (AgentState, error) {
+	var out AgentState
 	var after error // the answer, although something has changed
 	err := p.update(ctx, func(tx Tx, u *unit) error {
 		after = nil
@@ -192,12 +192,12 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 	return out, err
 }
 
-func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (Standing, error) {
+func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (AgentState, error) {
 	if err := p.withdrawAll(tx, u, a.ID, "reactivation", now); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	if err := p.dismiss(tx, &a, "reactivation", endedRenewed, now); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	before := a.Clocks
 	a.Clocks = p.clocks(a.Mode, h.ID, "") // a longer lifetime than the default is gone
@@ -210,7 +210,7 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 	}
 	grants, err := p.pendingGrants(a, wanted, now)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	details := map[string]any{"agent": a.ID, "host": h.ID, "capabilities": asHeard(grants)}
 	var challenge *Challenge
@@ -218,24 +218,24 @@ func (p *Provider) reactivate(tx Tx, u *unit, h Host, a Agent, now time.Time) (S
 		a.Status, a.Activated, a.LastUsed = agentauth.Active, now, now
 		for i := range grants {
 			if err := p.activate(tx, &a, &grants[i], "policy:defaults", now); err != nil {
-				return Standing{}, err
+				return AgentState{}, err
 			}
 		}
 	} else {
 		a.Status = agentauth.Pending
 		for _, g := range grants {
 			if err := tx.PutGrant(g); err != nil {
-				return Standing{}, err
+				return AgentState{}, err
 			}
 		}
 		if challenge, err = p.challenge(tx, h, a, grants, ForReactivation, Asking{}, now); err != nil {
-			return Standing{}, err
+			return AgentState{}, err
 		}
 		details["approval"] = challenge.Approval.ID
 	}
 	a.Updated = now
 	if err := tx.PutHostAgent(a); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, action.AgentReactivate, details)
 }
@@ -305,12 +305,12 @@ func (p *Provider) revokeHost(tx Tx, u *unit, h Host, by, principal string) (age
 
 // RotateKey replaces the key of an agent; the old one is dead at once (section
 // 5.8).
-func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, jwk powerbox.Value) (Standing, error) {
+func (p *Provider) RotateKey(ctx context.Context, s HostSession, agent string, jwk powerbox.Value) (AgentState, error) {
 	key, err := agentauth.ParseKey(jwk)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
-	var out Standing
+	var out AgentState
 	err = p.update(ctx, func(tx Tx, u *unit) error {
 		if _, err := current(tx, s.Host); err != nil {
 			return err

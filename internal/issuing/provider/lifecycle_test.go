@@ -244,7 +244,7 @@ func TestAAPM2_EndsOfHosts(t *testing.T) {
 }
 
 // look is an agent as an administrator sees it.
-func (w *town) look(agent string) provider.Standing {
+func (w *town) look(agent string) provider.AgentState {
 	w.t.Helper()
 	all, err := w.provider.Overview(w.t.Context(), root)
 	w.must(err)
@@ -256,7 +256,7 @@ func (w *town) look(agent string) provider.Standing {
 		}
 	}
 	w.t.Fatalf("there is no agent %s", agent)
-	return provider.Standing{}
+	return provider.AgentState{}
 }
 
 // TestAAPU3_Links: a host that gets a user claims its autonomous agents; one that
@@ -332,7 +332,7 @@ func TestAAPM5_ModesStay(t *testing.T) {
 	w := newTown(t)
 	m, _, err := w.register(w.key(), agentauth.Delegated, asked("balance")...)
 	w.must(err)
-	other := func(wanted ...provider.Asked) (provider.Standing, error) {
+	other := func(wanted ...provider.Asked) (provider.AgentState, error) {
 		return w.provider.Register(t.Context(), w.hosted(m.host, claims{"agent_public_key": m.key.jwk()}), provider.Registration{Name: "Other", Mode: agentauth.Autonomous, Capabilities: wanted})
 	}
 	w.want("AAP-R11: for more", second(other(asked("balance", "accounts")...)), agentauth.CodeAgentExists)

@@ -140,7 +140,7 @@ func (m *machine) register(r *rapid.T) {
 }
 
 // asked notes what a person is asked.
-func (m *machine) asked(out provider.Standing, kind provider.Kind, a *modelAgent, grants []*modelGrant) {
+func (m *machine) asked(out provider.AgentState, kind provider.Kind, a *modelAgent, grants []*modelGrant) {
 	for _, k := range m.asks {
 		k.over = k.over || k.agent == a && k.kind != provider.ForCapability && kind != provider.ForCapability
 	}
@@ -491,7 +491,7 @@ func (m *machine) check(r *rapid.T) {
 	}
 }
 
-func (m *machine) checkAgent(r *rapid.T, h *modelHost, s provider.Standing) {
+func (m *machine) checkAgent(r *rapid.T, h *modelHost, s provider.AgentState) {
 	a := h.agents[slices.IndexFunc(h.agents, func(a *modelAgent) bool { return a.id == s.Agent.ID })]
 	if s.Status != a.state(m.now) || (s.Agent.Mode == agentauth.Autonomous) != a.autonomous {
 		r.Fatalf("agent %s is %s; the model has %s", a.id, s.Status, a.state(m.now))

@@ -17,7 +17,7 @@ func (p *Provider) Notification(a Approval) string {
 
 // Notified is how an approval that was named by [Provider.Notification] stands, and whether
 // a person can answer it.
-func (p *Provider) Notified(ctx context.Context, name string) (s Standing, q Question, open bool, err error) {
+func (p *Provider) Notified(ctx context.Context, name string) (s AgentState, q Question, open bool, err error) {
 	unknown := agentauth.Errorf(agentauth.CodeNotFound, "there is no such request")
 	id, _, _ := strings.Cut(name, ".")
 	if subtle.ConstantTimeCompare([]byte(p.Notification(Approval{ID: id})), []byte(name)) != 1 {

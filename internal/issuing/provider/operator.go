@@ -43,7 +43,7 @@ func (p *Provider) hostOfPerson(r HostReader, who Person, id string) (Host, erro
 // Overview is a host with its agents.
 type Overview struct {
 	Host   Host
-	Agents []Standing
+	Agents []AgentState
 }
 
 // Overview returns the hosts of a person, or for administrators all, newest first.

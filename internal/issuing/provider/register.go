@@ -41,8 +41,8 @@ type Asking struct {
 	From      string // address that it comes from, as the connection says
 }
 
-// Standing is an agent as its host is told of it.
-type Standing struct {
+// AgentState is an agent as its host is told of it.
+type AgentState struct {
 	Agent     Agent
 	Host      Host
 	Status    agentauth.Status // computed
@@ -199,25 +199,25 @@ func (p *Provider) effective(grants []Grant) []Grant {
 }
 
 // Register registers an agent under its host (section 5.3).
-func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) (Standing, error) {
+func (p *Provider) Register(ctx context.Context, s HostSession, r Registration) (AgentState, error) {
 	if r.Mode == "" {
 		r.Mode = agentauth.Delegated
 	}
 	if !slices.Contains(p.config.Modes, r.Mode) {
-		return Standing{}, agentauth.Errorf(agentauth.CodeUnsupportedMode, "mode %q cannot be registered here; want one of %v", clipped(r.Mode), p.config.Modes)
+		return AgentState{}, agentauth.Errorf(agentauth.CodeUnsupportedMode, "mode %q cannot be registered here; want one of %v", clipped(r.Mode), p.config.Modes)
 	}
 	if r.Name = plain(r.Name, maxNameText); r.Name == "" {
-		return Standing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "name is missing; people see it when they are asked")
+		return AgentState{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "name is missing; people see it when they are asked")
 	}
 	key, err := p.newAgentKey(ctx, s)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	wanted, err := p.wishes(r.Capabilities)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
-	var out Standing
+	var out AgentState
 	err = p.update(ctx, func(tx Tx, _ *unit) error {
 		var err error
 		out, err = p.register(tx, s, r, key, wanted)
@@ -243,27 +243,27 @@ func (p *Provider) newAgentKey(ctx context.Context, s HostSession) (token.Public
 	return p.fetched(ctx, t.AgentKeysURL, t.AgentKeyID)
 }
 
-func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.PublicKey, wanted []wish) (Standing, error) {
+func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.PublicKey, wanted []wish) (AgentState, error) {
 	now := p.config.Now()
 	host, err := p.registering(tx, s, r, now)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	if key.Thumbprint() == host.Thumbprint {
-		return Standing{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's key is its host's; want one of its own")
+		return AgentState{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's key is its host's; want one of its own")
 	}
 	a, err := tx.HostAgentByKey(host.ID, key.Thumbprint())
 	switch {
 	case err == nil && a.at(now) == agentauth.Pending:
 		return p.again(tx, host, a, r.Asking, wanted, now)
 	case err == nil:
-		return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.at(now))
+		return AgentState{}, agentauth.Errorf(agentauth.CodeAgentExists, "an agent of that key is registered and %s; want a new key for a new agent", a.at(now))
 	case !notFound(err):
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	id, err := p.config.Issuer.NewID("agt_")
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	a = Agent{
 		ID: id, Host: host.ID, Name: r.Name, Mode: r.Mode, Thumbprint: key.Thumbprint(), KeysURL: s.token.AgentKeysURL, KeyID: s.token.AgentKeyID,
@@ -277,27 +277,27 @@ func (p *Provider) register(tx Tx, s HostSession, r Registration, key token.Publ
 	}
 	grants, err := p.pendingGrants(a, wanted, now)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	details := map[string]any{"agent": a.ID, "host": host.ID, "mode": a.Mode, "key": a.Thumbprint}
 	refused, err := refusedBefore(tx, host)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	if !refused && p.atOnce(host, a, wanted) {
 		return p.begin(tx, host, a, grants, "policy:defaults", details)
 	}
 	if err := tx.PutHostAgent(a); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	for _, g := range grants {
 		if err := tx.PutGrant(g); err != nil {
-			return Standing{}, err
+			return AgentState{}, err
 		}
 	}
 	challenge, err := p.challenge(tx, host, a, grants, ForRegistration, r.Asking, now)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	details["approval"], details["capabilities"] = challenge.Approval.ID, asHeard(grants)
 	return p.standing(host, a, grants, challenge), p.append(tx, hostName(host), a.User, action.AgentRegister, details)
@@ -407,21 +407,21 @@ func (p *Provider) pendingGrants(a Agent, wanted []wish, now time.Time) ([]Grant
 }
 
 // begin makes an agent active with its grants.
-func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, details map[string]any) (Standing, error) {
+func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, details map[string]any) (AgentState, error) {
 	now := p.config.Now()
 	if h.Status == agentauth.Pending { // of autonomous agents
 		h.Status, h.Activated, h.Updated = agentauth.Active, now, now
 		if err := tx.PutHost(h); err != nil {
-			return Standing{}, err
+			return AgentState{}, err
 		}
 	}
 	a.Status, a.Activated, a.LastUsed, a.Updated = agentauth.Active, now, now, now
 	if err := tx.PutHostAgent(a); err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	for i := range grants {
 		if err := p.activate(tx, &a, &grants[i], by, now); err != nil {
-			return Standing{}, err
+			return AgentState{}, err
 		}
 	}
 	// No person has approved the agent's words here, although the grants are in force.
@@ -431,14 +431,14 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 
 // again answers a registration that was made before and not decided: the same
 // agent, and a code that can still be used (AAP-R6, AAP-A12).
-func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, now time.Time) (Standing, error) {
+func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, now time.Time) (AgentState, error) {
 	grants, err := tx.Grants(a.ID)
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	for _, w := range wanted {
 		if !slices.ContainsFunc(grants, func(g Grant) bool { return (g.Status == agentauth.Pending || g.Effective(now)) && p.meant(g, w) }) {
-			return Standing{}, agentauth.Errorf(agentauth.CodeAgentExists,
+			return AgentState{}, agentauth.Errorf(agentauth.CodeAgentExists,
 				"an agent of that key waits for its approval, and did not ask for %q so; ask for it once the agent is active, or register another with a new key", w.capability.Name)
 		}
 	}
@@ -448,7 +448,7 @@ func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, n
 		err = tx.PutHostAgent(a)
 	}
 	if err != nil {
-		return Standing{}, err
+		return AgentState{}, err
 	}
 	return p.standing(h, a, grants, challenge), p.append(tx, hostName(h), a.User, action.AgentRegisterAgain,
 		map[string]any{"agent": a.ID, "host": h.ID, "approval": challenge.Approval.ID})
@@ -461,10 +461,10 @@ func (p *Provider) meant(g Grant, w wish) bool {
 }
 
 // standing is an agent as it is now.
-func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) Standing {
+func (p *Provider) standing(h Host, a Agent, grants []Grant, c *Challenge) AgentState {
 	p.merge(&a)
 	now := p.config.Now()
-	s := Standing{Agent: a, Host: h, Status: a.at(now), Grants: p.effective(grants), Challenge: c}
+	s := AgentState{Agent: a, Host: h, Status: a.at(now), Grants: p.effective(grants), Challenge: c}
 	for i, g := range s.Grants {
 		if g.Status == agentauth.Pending && !p.offered(g) { // no person can approve it any more
 			s.Grants[i].Status, s.Grants[i].Reason = agentauth.Denied, endedGone

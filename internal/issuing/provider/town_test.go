@@ -286,7 +286,7 @@ func asked(names ...string) []provider.Asked {
 }
 
 // register registers an agent.
-func (w *town) register(host okp, mode string, wanted ...provider.Asked) (*member, provider.Standing, error) {
+func (w *town) register(host okp, mode string, wanted ...provider.Asked) (*member, provider.AgentState, error) {
 	w.t.Helper()
 	m := &member{w: w, host: host, key: w.key()}
 	out, err := w.provider.Register(w.t.Context(), w.hosted(host, claims{"agent_public_key": m.key.jwk()}), provider.Registration{Name: "Tester", Mode: mode, Capabilities: wanted})
@@ -298,11 +298,11 @@ func (w *town) register(host okp, mode string, wanted ...provider.Asked) (*membe
 }
 
 // approve answers the open question of a code whole.
-func (w *town) approve(who provider.Person, code string) (provider.Standing, error) {
+func (w *town) approve(who provider.Person, code string) (provider.AgentState, error) {
 	w.t.Helper()
 	q, err := w.provider.ByCode(w.t.Context(), who, code)
 	if err != nil {
-		return provider.Standing{}, err
+		return provider.AgentState{}, err
 	}
 	var a provider.Answer
 	for _, g := range q.Grants {
@@ -332,7 +332,7 @@ func (m *member) execute(name, arguments string, more ...claims) error {
 	return err
 }
 
-func (m *member) standing() provider.Standing {
+func (m *member) standing() provider.AgentState {
 	m.w.t.Helper()
 	out, err := m.w.provider.Status(m.w.t.Context(), m.w.hosted(m.host), m.id)
 	m.w.must(err)

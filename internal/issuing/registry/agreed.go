@@ -145,10 +145,11 @@ func (l *Listing) becomes(digest string, raw []byte) bool {
 	if len(l.Agreed) > maxAgreed {
 		l.Agreed = l.Agreed[1:]
 	}
+	is := lintCard(raw)
 	for i, k := range l.Agreed {
 		l.Agreed[i].Stopped = nil
 		if k.Consented != digest {
-			l.Agreed[i].Stopped = widened(k.Card, raw)
+			l.Agreed[i].Stopped = widened(lintCard(k.Card), is)
 		}
 	}
 	l.Current = digest
@@ -172,26 +173,34 @@ func (a *Agreed) Load(ctx context.Context, agents []string) error {
 	return nil
 }
 
-// digestOf names a card, also one that is no good.
-func digestOf(raw []byte) string {
-	if card, problems := agentcard.Lint(raw, false); agentcard.Relied(problems) && card.Digest() != "" {
-		return card.Digest()
-	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(raw))
+// lintedCard is a card that was read, with its digest. A card that is no good has one, too.
+type lintedCard struct {
+	card   agentcard.Card
+	relied bool
+	digest string
 }
+
+func lintCard(raw []byte) lintedCard {
+	card, problems := agentcard.Lint(raw, false)
+	c := lintedCard{card, agentcard.Relied(problems), fmt.Sprintf("sha256:%x", sha256.Sum256(raw))}
+	if c.relied && card.Digest() != "" {
+		c.digest = card.Digest()
+	}
+	return c
+}
+
+func digestOf(raw []byte) string { return lintCard(raw).digest }
 
 // widened are the changes by which a card offers or reaches more than another one.
 // A change that cannot be judged does.
-func widened(before, now []byte) []Change {
-	if digestOf(before) == digestOf(now) {
+func widened(was, is lintedCard) []Change {
+	if was.digest == is.digest {
 		return nil
 	}
-	was, wrong := agentcard.Lint(before, false)
-	is, problems := agentcard.Lint(now, false)
-	if !agentcard.Relied(wrong) || !agentcard.Relied(problems) {
+	if !was.relied || !is.relied {
 		return []Change{{Kind: agentcard.Widens, Subject: "card", Message: "cannot be relied on, as powerbox card lint says, and is another one"}}
 	}
-	return slices.DeleteFunc(agentcard.DiffCards(was, is), func(c Change) bool { return c.Kind != agentcard.Widens })
+	return slices.DeleteFunc(agentcard.DiffCards(was.card, is.card), func(c Change) bool { return c.Kind != agentcard.Widens })
 }
 
 // follow stops the capabilities that must stop, and lifts freezes that are not needed any more, also where

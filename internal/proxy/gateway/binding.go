@@ -18,7 +18,7 @@ type binding interface {
 	carrier
 	meaning
 	custom
-	located
+	addressing
 }
 
 // carrier takes a call from the caller to the agent, and an answer or a denial back.
@@ -65,8 +65,8 @@ type custom interface {
 	gone() (noTask, resume string)
 }
 
-// located is where the parts of a call are.
-type located interface {
+// addressing is where the parts of a call are.
+type addressing interface {
 	// below is what the binding has below the agent's URL, for proofs.
 	below(x *decoded) string
 	// behind is the URL of the call at an interface that the agent's card names.

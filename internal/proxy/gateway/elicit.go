@@ -66,7 +66,7 @@ func (g *Gateway) elicits(x *decided) bool {
 	if !ok || x.mcp.Revision != mcp.LatestWithSessions {
 		return false
 	}
-	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, "", thing{sendsToURLs, session}.key())
+	o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, "", reference{sendsToURLs, session}.key())
 	return err == nil && known && o == mine
 }
 

@@ -172,7 +172,7 @@ func (x *forwardable) transport() http.RoundTripper {
 	case x.unnamed, strings.HasPrefix(x.Upstream, "https://") && x.url.Scheme != "https":
 		return refusing{errUnnamedCredential}
 	}
-	return x.Credential.Way(way, x.person)
+	return x.Credential.Transport(way, x.person)
 }
 
 func (x *forwardable) wayOut() http.RoundTripper {
@@ -510,7 +510,7 @@ func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
 			// The call was allowed for this task, regardless of who began its context.
 			continue
 		}
-		for _, name := range []thing{taskNamed(t.Task), contextNamed(t.Context)} {
+		for _, name := range []reference{taskNamed(t.Task), contextNamed(t.Context)} {
 			if name.id == "" || name == contextNamed(x.call.Context) {
 				continue
 			}
@@ -528,7 +528,7 @@ var errTaken = errors.New("the agent gave the call a task or context that belong
 // bindOne makes one task or context the caller's. One that is another party's already is
 // an agent's mistake, such as numbering tasks anew, and must give the caller nothing of
 // it (ATK-18).
-func (g *Gateway) bindOne(ctx context.Context, x *decided, name thing) error {
+func (g *Gateway) bindOne(ctx context.Context, x *decided, name reference) error {
 	mine := g.ownerOf(x.decoded, x.verdict.Held)
 	first, err := g.config.Tasks.Bind(ctx, x.ID, x.call.Tenant, name.key(), mine)
 	if err == nil && !sameCaller(first, mine) && x.mode != gate.Observe {

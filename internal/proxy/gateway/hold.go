@@ -105,9 +105,9 @@ type Releases interface {
 	Changed() <-chan struct{}
 }
 
-// parked is a call as it is kept: what it can be made from again, without
+// storedCall is a call as it is kept: what it can be made from again, without
 // anything that is secret.
-type parked struct {
+type storedCall struct {
 	Binding a2a.Binding
 	Method  string
 	URL     string // path and query, as they came
@@ -230,9 +230,9 @@ func (g *Gateway) heldCall(x *decided) (HeldCall, error) {
 	return c, err
 }
 
-// parked is what the call can be made from again.
+// storedCall is what the call can be made from again.
 func (x *decided) parked(caller identity.Caller) ([]byte, error) {
-	p := parked{
+	p := storedCall{
 		Binding: x.call.Binding, Method: x.request.Method, URL: x.request.URL.RequestURI(), Skill: x.skill, Header: http.Header{}, Body: x.decoded.body,
 		Holder: caller.Holder.ID, Name: caller.Agent, User: caller.Principal, Groups: caller.Groups, Roles: caller.Roles, Trace: x.attempted.trace,
 	}

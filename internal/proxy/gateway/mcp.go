@@ -318,7 +318,7 @@ func (g *Gateway) bindSession(r *http.Response, x *forwardable) error {
 		err = errors.New("the server answered with a session that belongs to another caller")
 	}
 	if err == nil && x.mcp.URLs {
-		_, err = g.config.Tasks.Bind(x.request.Context(), x.ID, "", thing{sendsToURLs, ids[0]}.key(), mine)
+		_, err = g.config.Tasks.Bind(x.request.Context(), x.ID, "", reference{sendsToURLs, ids[0]}.key(), mine)
 	}
 	return err
 }

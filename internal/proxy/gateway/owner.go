@@ -11,28 +11,28 @@ import (
 // maxNamed is how many tasks and contexts one call can name.
 const maxNamed = 64
 
-// thing is what a call or an answer names, and what someone owns: ids of tasks and of
+// reference is what a call or an answer names, and what someone owns: ids of tasks and of
 // contexts are apart.
-type thing struct {
-	kind thingKind
+type reference struct {
+	kind referenceKind
 	id   string
 }
 
-type thingKind uint8
+type referenceKind uint8
 
 const (
-	aTask thingKind = iota
+	aTask referenceKind = iota
 	aContext
 	aSession    // of MCP
 	sendsToURLs // a session whose client sends people to URLs
 )
 
-func taskNamed(id string) thing    { return thing{aTask, id} }
-func contextNamed(id string) thing { return thing{aContext, id} }
-func sessionNamed(id string) thing { return thing{aSession, id} }
+func taskNamed(id string) reference    { return reference{aTask, id} }
+func contextNamed(id string) reference { return reference{aContext, id} }
+func sessionNamed(id string) reference { return reference{aSession, id} }
 
 // key is the name under which its owner is remembered.
-func (t thing) key() string {
+func (t reference) key() string {
 	switch t.kind {
 	case aContext:
 		return a2a.ContextKey(t.id)
@@ -47,9 +47,9 @@ func (t thing) key() string {
 
 // things are the tasks and contexts that a call names, each once, which must be the
 // caller's. Of a context that is not, a list is empty.
-func (x *decoded) things() []thing {
-	var all []thing
-	add := func(t thing) {
+func (x *decoded) things() []reference {
+	var all []reference
+	add := func(t reference) {
 		if t.id != "" && !slices.Contains(all, t) {
 			all = append(all, t)
 		}
@@ -80,7 +80,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 	if len(names) == 0 {
 		return nil
 	}
-	owners := make(map[thing]Owner, len(names))
+	owners := make(map[reference]Owner, len(names))
 	for _, name := range names {
 		o, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, name.key())
 		if err != nil {
@@ -125,7 +125,7 @@ func (g *Gateway) owns(x *decoded, tried *attempted, c *gate.Call) error {
 
 // kindOf says what a capability was issued for by an id: a task, where there is one of it,
 // and otherwise a context, as its issuer took it.
-func (x *decoded) kindOf(g *Gateway, id string) thingKind {
+func (x *decoded) kindOf(g *Gateway, id string) referenceKind {
 	_, known, err := g.config.Tasks.Owner(x.request.Context(), x.ID, x.call.Tenant, taskNamed(id).key())
 	if err == nil && !known {
 		return aContext
@@ -144,7 +144,7 @@ func (x *decoded) losesTenant() bool {
 // a message, for its context, where callers choose those. In a tenant, and in none
 // beside tenants, it is unused only if the agent tells them apart: to one that does
 // not read them the name may be someone's all the same.
-func (x *decoded) claimable(name thing) bool {
+func (x *decoded) claimable(name reference) bool {
 	return x.ClientContexts && x.tellsTenants() && x.mode != gate.Observe && x.call.Method.IsMessage() && x.call.Task == "" && name == contextNamed(x.call.Context)
 }
 

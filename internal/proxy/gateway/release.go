@@ -110,9 +110,9 @@ func (g *Gateway) makeCall(ctx context.Context, r Released) {
 
 // again makes a held call from its stored form: decided anew, under the
 // capability that was given for it alone.
-func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded, error) {
+func (g *Gateway) again(ctx context.Context, r Released) (*bufferedAnswer, *decoded, error) {
 	a, ok := g.all()[r.Agent]
-	var p parked
+	var p storedCall
 	if err := json.Unmarshal(r.Request, &p); err != nil || !ok {
 		return nil, nil, errors.New("the call cannot be made: what was kept of it cannot be read")
 	}
@@ -148,30 +148,30 @@ func (g *Gateway) again(ctx context.Context, r Released) (*unattended, *decoded,
 	} else {
 		x.mode = gate.Require
 	}
-	w := &unattended{header: http.Header{}}
+	w := &bufferedAnswer{header: http.Header{}}
 	g.dispatch(w, x)
 	return w, x, nil
 }
 
-// unattended is an answer without a waiting connection.
-type unattended struct {
+// bufferedAnswer is an answer without a waiting connection.
+type bufferedAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
 // Header implements [http.ResponseWriter].
-func (w *unattended) Header() http.Header { return w.header }
+func (w *bufferedAnswer) Header() http.Header { return w.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (w *unattended) WriteHeader(status int) {
+func (w *bufferedAnswer) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
 }
 
 // Write implements [http.ResponseWriter].
-func (w *unattended) Write(p []byte) (int, error) {
+func (w *bufferedAnswer) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.body.Len()+len(p) > maxAnswer {
 		return 0, errors.New("the answer is larger than 16 MiB")
@@ -180,7 +180,7 @@ func (w *unattended) Write(p []byte) (int, error) {
 }
 
 // result is what came of a call: the answer as JSON, or why it failed.
-func (w *unattended) result(x *decoded) (answer []byte, text string, failed bool) {
+func (w *bufferedAnswer) result(x *decoded) (answer []byte, text string, failed bool) {
 	body := w.body.Bytes()
 	kind, _, _ := mime.ParseMediaType(w.header.Get("Content-Type"))
 	var err error
@@ -212,7 +212,7 @@ func (w *unattended) result(x *decoded) (answer []byte, text string, failed bool
 }
 
 // messages is the answer of gRPC as JSON: of one message, or of a stream of them.
-func (w *unattended) messages(x *decoded) ([]byte, error) {
+func (w *bufferedAnswer) messages(x *decoded) ([]byte, error) {
 	var events [][]byte
 	var err error
 	frames := a2apb.NewFrames(maxAnswer, func(message []byte, whole bool) {

@@ -201,10 +201,25 @@ func deadline(w http.ResponseWriter, now time.Time) error {
 	return http.NewResponseController(w).SetWriteDeadline(now.Add(writeTime))
 }
 
-func (p *Publisher) events(w http.ResponseWriter, r *http.Request) {
+// known reads the number of the last event that a subscriber has. It answers a request without one.
+func known(w http.ResponseWriter, r *http.Request) (after int64, ok bool) {
 	after, err := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
-	if err != nil || after < 0 {
+	if ok = err == nil && after >= 0; !ok {
 		http.Error(w, "after must be the number of the last event that is known, from 0", http.StatusBadRequest)
+	}
+	return after, ok
+}
+
+// streams sets the headers of an answer that is a stream of events.
+func streams(h http.Header) {
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
+}
+
+func (p *Publisher) events(w http.ResponseWriter, r *http.Request) {
+	after, ok := known(w, r)
+	if !ok {
 		return
 	}
 	if !p.enter() {
@@ -220,9 +235,7 @@ func (p *Publisher) events(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the events behind that number are not kept; read the snapshot", http.StatusGone)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no")
+	streams(w.Header())
 	if err := p.stream(w, r, after); err != nil {
 		p.config.Log.InfoContext(r.Context(), "a stream of the revocation feed ended", slog.Any("error", err))
 	}

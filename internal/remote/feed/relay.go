@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -218,9 +217,8 @@ func (r *Relay) await(ctx context.Context, sequence int64) {
 }
 
 func (r *Relay) serveEvents(w http.ResponseWriter, request *http.Request) {
-	after, err := strconv.ParseInt(request.URL.Query().Get("after"), 10, 64)
-	if err != nil || after < 0 {
-		http.Error(w, "after must be the number of the last event that is known, from 0", http.StatusBadRequest)
+	after, ok := known(w, request)
+	if !ok {
 		return
 	}
 	if !r.Fresh() {
@@ -238,9 +236,7 @@ func (r *Relay) serveEvents(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	defer r.leave(f)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no")
+	streams(w.Header())
 	if err := r.stream(request.Context(), w, f, first); err != nil && request.Context().Err() == nil {
 		r.config.Upstream.Log.InfoContext(request.Context(), "a stream of the revocation feed ended", slog.Any("error", err))
 	}

@@ -35,6 +35,7 @@ import (
 type Ring struct {
 	dir    string
 	random io.Reader
+	work   int   // of scrypt, where a passphrase is new
 	seal   *seal // nil where keys stand in the clear
 	away   *away // nil where every key is a file
 
@@ -56,6 +57,11 @@ type Ring struct {
 // its files are encrypted with age, those that stand in the clear when they are next
 // read; the operator's token stays as it is.
 func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
+	return openWith(dir, random, passphrase, workFactor)
+}
+
+// openWith is [Open] with the work factor of a passphrase that is new.
+func openWith(dir string, random io.Reader, passphrase []byte, work int) (*Ring, error) {
 	if err := filemode.Keeps("a process that keeps the keys of a server, gateway or witness"); err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
@@ -69,7 +75,7 @@ func Open(dir string, random io.Reader, passphrase []byte) (*Ring, error) {
 	if filemode.Others(info.Mode())&0o022 != 0 {
 		return nil, fmt.Errorf("keys: %s can be written by others (mode %o); run chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
-	r := &Ring{dir: dir, random: random}
+	r := &Ring{dir: dir, random: random, work: work}
 	r.seal, err = r.unlock(passphrase)
 	if err != nil {
 		return nil, err

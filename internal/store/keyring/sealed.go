@@ -101,7 +101,7 @@ func (r *Ring) newSeal(path string, passphrase []byte) (*seal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	under.SetWorkFactor(workFactor)
+	under.SetWorkFactor(r.work)
 	data, err := closed([]byte(identity.String()), under)
 	if err == nil {
 		err = r.write(path, data)

@@ -3,11 +3,15 @@ package keyring
 import (
 	"bytes"
 	"crypto/rand"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"filippo.io/age/armor"
 )
 
 // EXT-33: with a passphrase no key stands in the clear, regardless of who has the disk.
@@ -25,7 +29,7 @@ func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 	if _, err := Open(dir, rand.Reader, []byte("short")); err == nil || !strings.Contains(err.Error(), "at least") {
 		t.Errorf("a short passphrase: %v", err)
 	}
-	sealed, err := Open(dir, rand.Reader, passphrase)
+	sealed, err := openCheaply(dir, passphrase)
 	must(t, err)
 	after, err := sealed.Agent("documents")
 	must(t, err)
@@ -53,7 +57,7 @@ func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 		t.Errorf("the key's time is %v, %v", info.ModTime(), err)
 	}
 	// Again, and with a wrong passphrase.
-	reopened, err := Open(dir, rand.Reader, passphrase)
+	reopened, err := openCheaply(dir, passphrase)
 	must(t, err)
 	if same, err := reopened.Secret("handles"); err != nil || !bytes.Equal(same, handles) {
 		t.Errorf("opened again: %v", err)
@@ -66,7 +70,7 @@ func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 	}
 	// A file of another ring is not taken.
 	other := t.TempDir()
-	foreign, err := Open(other, rand.Reader, passphrase)
+	foreign, err := openCheaply(other, passphrase)
 	must(t, err)
 	_, err = foreign.Secret("handles")
 	must(t, err)
@@ -75,6 +79,25 @@ func TestEXT33_KeysUnderAPassphrase(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "handles.secret"), data, 0o600))
 	if _, err := reopened.Secret("handles"); err == nil || !strings.Contains(err.Error(), "another ring") {
 		t.Errorf("a file of another ring: %v", err)
+	}
+}
+
+// openCheaply opens a ring. If its passphrase is new, a guess of it costs little.
+func openCheaply(dir string, passphrase []byte) (*Ring, error) {
+	return openWith(dir, rand.Reader, passphrase, 4)
+}
+
+// TestEXT33_GuessesOfAPassphraseCost reads the work factor that a new passphrase has.
+func TestEXT33_GuessesOfAPassphraseCost(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Open(dir, rand.Reader, []byte("correct horse battery"))
+	must(t, err)
+	data, err := os.ReadFile(filepath.Join(dir, identityFile))
+	must(t, err)
+	head, err := io.ReadAll(io.LimitReader(armor.NewReader(bytes.NewReader(data)), 200))
+	must(t, err)
+	if !regexp.MustCompile(`(?m)^-> scrypt \S+ 18$`).Match(head) {
+		t.Errorf("a new passphrase has another work factor than 18:\n%s", head)
 	}
 }
 

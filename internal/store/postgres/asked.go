@@ -19,14 +19,14 @@ type queryer interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// asked is a connection, a pool or a transaction as package rows asks it.
-type asked struct {
+// database is a connection, a pool or a transaction as package rows asks it.
+type database struct {
 	ctx context.Context //nolint:containedctx // lives as long as one transaction
 	db  queryer
 }
 
 // read returns a reader of a connection, a pool or a transaction.
-func read(ctx context.Context, db queryer) rows.Reader { return rows.NewReader(asked{ctx, db}) }
+func read(ctx context.Context, db queryer) rows.Reader { return rows.NewReader(database{ctx, db}) }
 
 // spelling numbers the arguments, and looks for bytes in bytes with the function that has a type.
 var spelling = func() *rows.Spelling {
@@ -54,22 +54,22 @@ func bytewise(args []any) []any {
 }
 
 // Exec implements [rows.DB].
-func (a asked) Exec(statement string, args ...any) (int64, error) {
+func (a database) Exec(statement string, args ...any) (int64, error) {
 	tag, err := a.db.Exec(a.ctx, spelling.Of(statement), bytewise(args)...)
 	return tag.RowsAffected(), err
 }
 
 // Query implements [rows.DB].
-func (a asked) Query(query string, args ...any) (rows.Rows, error) {
+func (a database) Query(query string, args ...any) (rows.Rows, error) {
 	found, err := a.db.Query(a.ctx, spelling.Of(query), bytewise(args)...)
 	if err != nil {
 		return nil, err
 	}
-	return some{found}, nil
+	return rowSet{found}, nil
 }
 
 // QueryRow implements [rows.DB].
-func (a asked) QueryRow(query string, args ...any) rows.Row {
+func (a database) QueryRow(query string, args ...any) rows.Row {
 	return one{a.db.QueryRow(a.ctx, spelling.Of(query), bytewise(args)...)}
 }
 
@@ -105,8 +105,8 @@ func (o one) Scan(to ...any) error {
 	return err
 }
 
-// some are rows whose bytes are scanned into texts.
-type some struct{ pgx.Rows }
+// rowSet are rows whose bytes are scanned into texts.
+type rowSet struct{ pgx.Rows }
 
 // Scan implements [rows.Row].
-func (s some) Scan(to ...any) error { return s.Rows.Scan(texts(to)...) }
+func (s rowSet) Scan(to ...any) error { return s.Rows.Scan(texts(to)...) }

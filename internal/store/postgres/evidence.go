@@ -47,7 +47,7 @@ func (t *transaction) unused(id string) error {
 	return err
 }
 
-// Logged implements [issuer.Told].
+// Logged implements [issuer.OutcomeReader].
 func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) {
 	return rows.Find(id, t.pending, t.Reader)
 }
@@ -128,7 +128,7 @@ func (s snapshots) Brief(ctx context.Context, read func(rows.Reader) error) erro
 // Long implements [rows.Snapshots]. Its reader holds nothing that others wait for, and may stand
 // still.
 func (s snapshots) Long(ctx context.Context, read func(rows.Reader) error) error {
-	return s.store.inSnapshot(ctx, func(db asked) error {
+	return s.store.inSnapshot(ctx, func(db database) error {
 		if _, err := db.Exec("SET LOCAL idle_in_transaction_session_timeout = 0"); err != nil {
 			return fmt.Errorf("postgres: %w", err)
 		}

@@ -22,7 +22,7 @@ type end struct{ head evidence.Head }
 // node wrote last: that names the root of the tree, and so everything below it.
 type tail struct {
 	note   []byte
-	ends   map[rows.Chain]end  // some chains
+	ends   map[rows.Chain]end  // rowSet chains
 	hashes map[int64]tlog.Hash // those of the tree's right edge, from which it grows
 }
 

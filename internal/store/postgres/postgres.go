@@ -204,15 +204,15 @@ func (s *Store) snapshot(ctx context.Context) (tx pgx.Tx, err error) {
 
 // view is [Store.View] for what reads more than an issuer does.
 func (s *Store) view(ctx context.Context, read func(rows.Reader) error) error {
-	return s.inSnapshot(ctx, func(db asked) error { return read(rows.NewReader(db)) })
+	return s.inSnapshot(ctx, func(db database) error { return read(rows.NewReader(db)) })
 }
 
 // inSnapshot runs do in a transaction that reads one state of the database.
-func (s *Store) inSnapshot(ctx context.Context, do func(asked) error) error {
+func (s *Store) inSnapshot(ctx context.Context, do func(database) error) error {
 	tx, err := s.snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // a read has nothing to keep
-	return do(asked{ctx, tx})
+	return do(database{ctx, tx})
 }

@@ -66,7 +66,7 @@ func (s *Store) Once(ctx context.Context, kind, id string, until, now time.Time)
 
 // Kept returns the stored bytes, or [issuer.ErrNotFound].
 func (s *Store) Kept(ctx context.Context, kind, id string, now time.Time) (value []byte, err error) {
-	err = s.inSnapshot(ctx, func(db asked) error {
+	err = s.inSnapshot(ctx, func(db database) error {
 		err := db.QueryRow("SELECT value FROM kept WHERE kind = ? AND id = ? AND until >= ?", kind, id, now.UnixMilli()).Scan(&value)
 		if errors.Is(err, rows.ErrNone) {
 			return issuer.ErrNotFound
@@ -92,7 +92,7 @@ func (s *Store) Take(ctx context.Context, kind, id string, now time.Time) (value
 // AllKept returns everything of a kind, by id.
 func (s *Store) AllKept(ctx context.Context, kind string, now time.Time) (map[string][]byte, error) {
 	out := map[string][]byte{}
-	err := s.inSnapshot(ctx, func(db asked) error {
+	err := s.inSnapshot(ctx, func(db database) error {
 		found, err := db.Query("SELECT id, value FROM kept WHERE kind = ? AND until >= ?", kind, now.UnixMilli())
 		if err != nil {
 			return err

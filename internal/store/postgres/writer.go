@@ -159,7 +159,7 @@ func (s *Store) try(ctx context.Context, batch []*change, careful bool) ([]*chan
 	}
 	defer conn.Release()
 	t := &transaction{ctx: ctx, store: s, config: s.config, tail: &s.tail, pooled: conn, conn: conn.Conn(), careful: careful, appended: appended{ends: map[rows.Chain]end{}}}
-	t.db = asked{ctx, (*lazy)(t)}
+	t.db = database{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.versions, func() any { return t.next() })
 	if err := t.begin(); err != nil {
 		t.rollback()

@@ -63,7 +63,7 @@ func Find(id string, waiting []evidence.Sealed, log Reader) (evidence.Sealed, bo
 
 // CheckNext reports whether a record that its recorder has sealed goes to the head of its chain.
 // It does not where it is there already, byte for byte. Every other record is refused.
-func CheckNext(t issuer.Told, head evidence.Head, sealed evidence.Sealed) (bool, error) {
+func CheckNext(t issuer.OutcomeReader, head evidence.Head, sealed evidence.Sealed) (bool, error) {
 	record := sealed.Record()
 	d := record.Details
 	switch {
@@ -89,7 +89,7 @@ func CheckNext(t issuer.Told, head evidence.Head, sealed evidence.Sealed) (bool,
 
 // sameAs compares a record that comes again with the one that is stored: two
 // for one place are a fork, regardless of their signer.
-func sameAs(t issuer.Told, sealed evidence.Sealed) error {
+func sameAs(t issuer.OutcomeReader, sealed evidence.Sealed) error {
 	stored, ok, err := t.Logged(sealed.Record().ID)
 	if err != nil {
 		return NotWritten(err)

@@ -45,7 +45,7 @@ func (r Reader) Gateways() ([]issuer.Gateway, error) {
 	return all, err
 }
 
-// FirstTold implements [issuer.Told].
+// FirstTold implements [issuer.OutcomeReader].
 func (t Tx) FirstTold(chain evidence.ChainID, decision, record string) (first string, err error) {
 	err = t.exec("outcomes", "INSERT INTO told (chain, decision, record) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", chain[:], decision, record)
 	if err != nil {

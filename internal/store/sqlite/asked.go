@@ -16,14 +16,14 @@ type queryer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// asked is a connection or a transaction as package rows asks it.
-type asked struct {
+// connection is a connection or a transaction as package rows asks it.
+type connection struct {
 	ctx context.Context //nolint:containedctx // lives as long as one transaction
 	db  queryer
 }
 
 // read returns a reader of a connection or a transaction.
-func read(ctx context.Context, db queryer) rows.Reader { return rows.NewReader(asked{ctx, db}) }
+func read(ctx context.Context, db queryer) rows.Reader { return rows.NewReader(connection{ctx, db}) }
 
 // words are spelled in another way here. Rows are numbered by SQLite, in the order in which they
 // were made, and truth values are numbers.
@@ -37,7 +37,7 @@ var spelling = func() *rows.Spelling {
 }()
 
 // Exec implements [rows.DB].
-func (a asked) Exec(statement string, args ...any) (int64, error) {
+func (a connection) Exec(statement string, args ...any) (int64, error) {
 	done, err := a.db.ExecContext(a.ctx, spelling.Of(statement), args...)
 	if err != nil {
 		return 0, err
@@ -46,7 +46,7 @@ func (a asked) Exec(statement string, args ...any) (int64, error) {
 }
 
 // Query implements [rows.DB].
-func (a asked) Query(query string, args ...any) (rows.Rows, error) {
+func (a connection) Query(query string, args ...any) (rows.Rows, error) {
 	//nolint:rowserrcheck // the caller closes them and looks at their error
 	found, err := a.db.QueryContext(a.ctx, spelling.Of(query), args...)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a asked) Query(query string, args ...any) (rows.Rows, error) {
 }
 
 // QueryRow implements [rows.DB].
-func (a asked) QueryRow(query string, args ...any) rows.Row {
+func (a connection) QueryRow(query string, args ...any) rows.Row {
 	return one{a.db.QueryRowContext(a.ctx, spelling.Of(query), args...)}
 }
 

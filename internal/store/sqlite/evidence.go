@@ -204,7 +204,7 @@ func (s snapshots) Brief(ctx context.Context, read func(rows.Reader) error) erro
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // a read has nothing to keep
-	return read(rows.NewReader(asked{ctx, tx}))
+	return read(rows.NewReader(connection{ctx, tx}))
 }
 
 // Tree returns the stored tree, for one goroutine. What it reads of the tree of a

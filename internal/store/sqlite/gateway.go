@@ -41,7 +41,7 @@ func (t *transaction) headOfSealed(name rows.Chain, id evidence.ChainID) (eviden
 	return t.head(name)
 }
 
-// Logged implements [issuer.Told].
+// Logged implements [issuer.OutcomeReader].
 func (t *transaction) Logged(id string) (evidence.Sealed, bool, error) {
 	return rows.Find(id, t.pending, t.stored())
 }

@@ -39,9 +39,9 @@ const (
 	maxIDs = 1 << 13
 )
 
-// spooled is what the writer knows of the log ahead of the file. It is the
+// journalState is what the writer knows of the log ahead of the file. It is the
 // writer's alone.
-type spooled struct {
+type journalState struct {
 	journal *spool.Journal
 	next    int64                        // place of the next record in the log
 	heads   map[rows.Chain]evidence.Head // of chains that records were appended to
@@ -83,7 +83,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 		return fmt.Errorf("sqlite: %w", err)
 	}
 	s.ahead.journal, s.ahead.heads = journal, map[rows.Chain]evidence.Head{}
-	t := s.transaction(ctx, care{})
+	t := s.transaction(ctx, batchOptions{})
 	defer t.leave()
 	if err = t.enter(); err == nil {
 		err = t.restore(entries)
@@ -196,7 +196,7 @@ func (s *Store) reset(size int64) error {
 }
 
 // follow takes over what a batch did that is on the disk.
-func (a *spooled) follow(t *transaction) {
+func (a *journalState) follow(t *transaction) {
 	if len(a.heads) > maxEnds {
 		a.heads = map[rows.Chain]evidence.Head{} // the file, or what waits for it, has them
 	}
@@ -248,7 +248,7 @@ func (s *Store) takeSome(ctx context.Context) (int, error) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
 	// A look that is begun for one reader serves all, regardless of who gives up.
-	t := s.transaction(context.WithoutCancel(ctx), care{})
+	t := s.transaction(context.WithoutCancel(ctx), batchOptions{})
 	t.polite = true
 	err := t.begin(maxTaken)
 	if err == nil {

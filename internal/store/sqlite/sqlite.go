@@ -111,9 +111,9 @@ type Store struct {
 	lazyTime   time.Duration
 
 	copying
-	filed
+	fileState
 	journal
-	handed
+	queue
 }
 
 // copying copies commits from SQLite's log into the file, beside the writer.
@@ -123,8 +123,8 @@ type copying struct {
 	copied chan struct{} // closed when nothing is copied any more
 }
 
-// filed is what goes into the file, in transactions of conn.
-type filed struct {
+// fileState is what goes into the file, in transactions of conn.
+type fileState struct {
 	filing  sync.Mutex   // held by the owner of a transaction of conn; guards tail, commits, busy, room
 	wanted  atomic.Int32 // how many batches of changes wait for filing
 	tail    tail
@@ -135,7 +135,7 @@ type filed struct {
 
 // journal holds the records that are durable in the journal and go into the file later.
 type journal struct {
-	ahead   spooled       // the writer's alone once Open is done
+	ahead   journalState  // the writer's alone once Open is done
 	wake    chan struct{} // one when something waits; closed when nothing will any more
 	closing chan struct{}
 	takenIn chan struct{} // closed when nothing is taken in any more
@@ -145,8 +145,8 @@ type journal struct {
 	waiting []evidence.Sealed // records that are in the journal and not in the file, in order
 }
 
-// handed holds changes that were handed to the writer.
-type handed struct {
+// queue holds changes that were handed to the writer.
+type queue struct {
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool
 	changes chan *change
@@ -179,7 +179,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	}
 	s := &Store{
 		config: config, lock: lock,
-		handed:  handed{changes: make(chan *change, maxBatch), done: make(chan struct{})},
+		queue:   queue{changes: make(chan *change, maxBatch), done: make(chan struct{})},
 		copying: copying{copy: make(chan struct{}, 1), copied: make(chan struct{})},
 		journal: journal{wake: make(chan struct{}, 1), closing: make(chan struct{}), takenIn: make(chan struct{}), mayWait: maxWaiting}, lazyTime: lazyTime,
 	}

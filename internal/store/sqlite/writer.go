@@ -163,7 +163,7 @@ func (s *Store) copyLog() {
 func (s *Store) commit(batch []*change) {
 	// The batch belongs to many callers: none of them may cancel it.
 	ctx := context.Background()
-	how := care{savepoints: s.wary > 0}
+	how := batchOptions{savepoints: s.wary > 0}
 	s.wary = max(0, s.wary-1)
 	results, err := s.try(ctx, batch, how)
 	if errors.Is(err, errSpoiled) {
@@ -174,7 +174,7 @@ func (s *Store) commit(batch []*change) {
 		// The file refuses an id only when all records are written, and does
 		// not say whose it is. So the changes run again, and each id is looked
 		// up before: the change that repeats one fails alone.
-		results, err = s.try(ctx, batch, care{ids: true, savepoints: true})
+		results, err = s.try(ctx, batch, batchOptions{ids: true, savepoints: true})
 	}
 	for i, c := range batch {
 		if results[i] == nil && err != nil {
@@ -184,9 +184,9 @@ func (s *Store) commit(batch []*change) {
 	}
 }
 
-// care is what a batch does beside running its changes, because of what came of
+// batchOptions is what a batch does beside running its changes, because of what came of
 // others.
-type care struct {
+type batchOptions struct {
 	ids        bool // ids of records are looked up before they are used
 	savepoints bool // a change that writes to the file can be taken back alone
 }
@@ -207,7 +207,7 @@ func usedTwice(err error) bool {
 
 // try runs a batch in one transaction and returns what became of each change,
 // and of all of them. Where it only appends, its records go ahead of the file.
-func (s *Store) try(ctx context.Context, batch []*change, how care) ([]error, error) {
+func (s *Store) try(ctx context.Context, batch []*change, how batchOptions) ([]error, error) {
 	results := make([]error, len(batch))
 	t := s.transaction(ctx, how)
 	t.until = batch[0].until
@@ -258,7 +258,7 @@ type transaction struct {
 	entered bool      // there is a transaction of SQLite, and the file is this one's
 	until   time.Time // when its waiting caller gives up
 	polite  bool      // no call waits for the batch
-	care    care
+	care    batchOptions
 	settled bool            // rows of the chains are brought up to date with this batch
 	counts  issuer.Versions // of nodes that share a store, which these do not
 	appended
@@ -285,12 +285,12 @@ type savepoint struct {
 	broken error // SQLite ended the transaction; nothing of it may be answered with yes
 }
 
-func (s *Store) transaction(ctx context.Context, how care) *transaction {
+func (s *Store) transaction(ctx context.Context, how batchOptions) *transaction {
 	t := &transaction{
 		ctx: ctx, store: s, config: s.config, raw: s.statements, tail: &s.tail, care: how,
 		appended: appended{ends: map[rows.Chain]end{}, behind: map[rows.Chain]end{}, used: map[string]struct{}{}},
 	}
-	t.db = asked{ctx, (*lazy)(t)}
+	t.db = connection{ctx, (*lazy)(t)}
 	t.Tx = rows.NewTx(t.db, &t.counts, func() any { return nil })
 	return t
 }

@@ -85,7 +85,7 @@ func stamp(t time.Time) string {
 }
 
 // standing is an agent on the wire, as answers about its state have it.
-func (a *API) standing(s provider.Standing) map[string]any {
+func (a *API) standing(s provider.AgentState) map[string]any {
 	out := map[string]any{
 		"agent_id": s.Agent.ID, "host_id": s.Host.ID, "name": s.Agent.Name, "mode": s.Agent.Mode, "status": s.Status,
 		"agent_capability_grants": a.grants(s.Grants),
@@ -97,7 +97,7 @@ func (a *API) standing(s provider.Standing) map[string]any {
 }
 
 // detailed adds the members of status and reactivation (AAP-S2, AAP-V5).
-func (a *API) detailed(s provider.Standing) map[string]any {
+func (a *API) detailed(s provider.AgentState) map[string]any {
 	out := a.standing(s)
 	activated := s.Agent.Activated
 	if s.Status == agentauth.Pending {
@@ -163,6 +163,15 @@ func asked(v powerbox.Value) ([]provider.Asked, error) {
 	return out, nil
 }
 
+// question reads what a request of a host asks people, and counts it against the limits of the host.
+func (a *API) question(r *http.Request, v powerbox.Value, h provider.Host) (provider.Asking, error) {
+	with, err := asking(r, v)
+	if err != nil {
+		return with, err
+	}
+	return with, a.limits.question(r, h)
+}
+
 func asking(r *http.Request, v powerbox.Value) (out provider.Asking, err error) {
 	out.From = peer.Of(r).Recorded()
 	err = texts(v, map[string]*string{
@@ -221,11 +230,8 @@ func (a *API) request(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with, err := asking(r, v)
+	with, err := a.question(r, v, s.Host)
 	if err != nil {
-		return answer{}, err
-	}
-	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.RequestCapability(r.Context(), s, wanted, with)
@@ -267,7 +273,7 @@ func (a *API) status(r *http.Request) (answer, error) {
 }
 
 // waits reports whether someone has yet to answer about an agent.
-func waits(s provider.Standing) bool {
+func waits(s provider.AgentState) bool {
 	return s.Status == agentauth.Pending || slices.ContainsFunc(s.Grants, func(g provider.Grant) bool { return g.Status == agentauth.Pending })
 }
 

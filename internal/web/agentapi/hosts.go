@@ -15,11 +15,8 @@ func (a *API) claim(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	with, err := asking(r, v)
+	with, err := a.question(r, v, s.Host)
 	if err != nil {
-		return answer{}, err
-	}
-	if err := a.limits.question(r, s.Host); err != nil {
 		return answer{}, err
 	}
 	out, err := a.config.Provider.AskClaim(r.Context(), s, agent, with)

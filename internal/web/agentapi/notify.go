@@ -104,7 +104,7 @@ func (a *API) follow(w http.ResponseWriter, r *http.Request) {
 
 // told is the state of a request, and every grant of its agent, for anyone who has its
 // address: no constraints, no words of people, and no person's name.
-func (a *API) told(s provider.Standing, q provider.Question) map[string]any {
+func (a *API) told(s provider.AgentState, q provider.Question) map[string]any {
 	grants := []grantBody{}
 	for _, g := range s.Grants {
 		grants = append(grants, grantBody{Capability: g.Capability, Status: g.Status})

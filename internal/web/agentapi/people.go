@@ -301,7 +301,7 @@ func (p *People) answer(r *http.Request, who provider.Person, v powerbox.Value) 
 	return p.standing(s), nil
 }
 
-func (p *People) standing(s provider.Standing) map[string]any {
+func (p *People) standing(s provider.AgentState) map[string]any {
 	a := API{config: Config{Provider: p.Provider}}
 	return a.detailed(s)
 }

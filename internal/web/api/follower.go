@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 )
 
 // The times of a node that follows the writes of others.
@@ -115,21 +116,14 @@ func (f *Follower) Stale() bool {
 
 // Run looks now and then until ctx ends.
 func (f *Follower) Run(ctx context.Context) {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
 	failed := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	periodic.Later(ctx, followEvery, func(ctx context.Context) {
 		err := f.CatchUp(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			f.Log.ErrorContext(ctx, "the store does not answer; nothing is allowed until it does", slog.Any("error", err))
 		}
 		failed = err != nil
-	}
+	})
 }
 
 // Within is CatchUp for a request, which does not wait for ever.

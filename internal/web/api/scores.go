@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/periodic"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -138,18 +139,11 @@ func (s *Scores) readOn(ctx context.Context) {
 
 // Follow brings the scores up to date again and again, until ctx ends.
 func (s *Scores) Follow(ctx context.Context) {
-	tick := time.NewTicker(scoresEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	periodic.Later(ctx, scoresEvery, func(ctx context.Context) {
 		if err := s.Update(ctx); err != nil && ctx.Err() == nil {
 			s.Slog.ErrorContext(ctx, "the scores of agents are not brought up to date", slog.Any("error", err))
 		}
-	}
+	})
 }
 
 // Level returns the level of an agent, the lowest where it is not known now

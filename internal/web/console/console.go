@@ -141,8 +141,8 @@ func Paths() []string {
 // Pages are the paths that the console answers to GET, with those for operators.
 func Pages() (out []string) {
 	var patterns []string
-	for _, room := range (&Console{}).rooms() {
-		patterns = append(patterns, room.pattern)
+	for _, one := range (&Console{}).peopleRoutes() {
+		patterns = append(patterns, one.pattern)
 	}
 	for _, route := range (&operations.Pages{}).Routes() {
 		patterns = append(patterns, route.Pattern)

@@ -73,7 +73,7 @@ func (k *Console) operate(v *visit, route operations.Route) error {
 
 // change makes a change that the person's passkey has signed: the form, and nothing else.
 // At a host that can have no passkeys, a fresh login has to do for what takes something away.
-func (k *Console) change(v *visit, to room) error {
+func (k *Console) change(v *visit, to route) error {
 	who, err := to.may(v)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (k *Console) change(v *visit, to room) error {
 	return to.serve(v)
 }
 
-func (k *Console) changeChallenge(v *visit, to room) error {
+func (k *Console) changeChallenge(v *visit, to route) error {
 	who, err := to.may(v)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ type Questions interface {
 	Questions(ctx context.Context, who provider.Person) ([]provider.Question, error)
 	Question(ctx context.Context, who provider.Person, id string) (provider.Question, error)
 	ByCode(ctx context.Context, who provider.Person, code string) (provider.Question, error)
-	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.Standing, error)
+	Answer(ctx context.Context, who provider.Person, id string, answer provider.Answer) (provider.AgentState, error)
 }
 
 // States says what has become of questions and grants.

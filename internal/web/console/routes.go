@@ -9,8 +9,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// room is a page of people, or one change on it.
-type room struct {
+// route is a page of people, or one change on it.
+type route struct {
 	pattern string
 	serve   func(*visit) error
 	effect  operations.Effect
@@ -31,8 +31,8 @@ const (
 	challenge rule = "it makes a text for the passkey, and changes nothing"
 )
 
-// rooms are the pages of people. A post without an effect is an error of [New].
-func (k *Console) rooms() []room {
+// peopleRoutes are the pages of people. A post without an effect is an error of [New].
+func (k *Console) peopleRoutes() []route {
 	gets := map[string]func(*visit) error{
 		"/{$}": k.begin, "/approve": k.home, "/approve/events": k.events, "/approve/{id}": k.question, "/approved": k.approved,
 		"/login": k.login, "/login/provider": k.limited(beginning, k.loginAtProvider), "/login/callback": k.limited(finishing, k.loginCallback),
@@ -40,12 +40,12 @@ func (k *Console) rooms() []room {
 		"/host-agents/{agent}/revoke": k.previewAgent, "/host-agents/{agent}/grants": k.toGrant, "/activity": k.activity, "/people": k.people,
 		"/registry": k.registry, "/registry/{id}": k.listing, "/map": k.delegations, "/console/{file}": k.asset, "/language": k.setLanguage,
 	}
-	var all []room
+	var all []route
 	for path, serve := range gets {
-		all = append(all, room{pattern: "GET " + path, serve: serve})
+		all = append(all, route{pattern: "GET " + path, serve: serve})
 	}
 	ruled := func(pattern string, serve func(*visit) error, rule rule) {
-		all = append(all, room{pattern: "POST " + pattern, serve: serve, effect: operations.Ruled, rule: rule})
+		all = append(all, route{pattern: "POST " + pattern, serve: serve, effect: operations.Ruled, rule: rule})
 	}
 	ruled("/approve/{id}", k.answer, answers)
 	ruled("/approve/{id}/challenge", k.answerChallenge, challenge)
@@ -72,17 +72,17 @@ func (k *Console) rooms() []room {
 	ruled("/host-agents/{agent}/challenge", k.grantChallenge, challenge)
 	ruled("/host-agents/{agent}/grants/{grant}", k.revokeGrant, endsOwn)
 	return append(all,
-		room{pattern: "POST /approve", serve: k.byCode, effect: operations.Asks},
-		room{pattern: "POST /people/freeze", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
-		room{pattern: "POST /people/remove", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
-		room{pattern: "POST /people/logout", serve: k.logOutPerson, effect: operations.TakesAway, may: k.administering},
-		room{pattern: "POST /people/thaw", serve: k.setPerson, effect: operations.Gives, may: k.administering},
-		room{pattern: "POST /registry/{id}/accept", serve: k.acceptCard, effect: operations.Gives, may: k.accepting},
+		route{pattern: "POST /approve", serve: k.byCode, effect: operations.Asks},
+		route{pattern: "POST /people/freeze", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
+		route{pattern: "POST /people/remove", serve: k.setPerson, effect: operations.TakesAway, may: k.administering},
+		route{pattern: "POST /people/logout", serve: k.logOutPerson, effect: operations.TakesAway, may: k.administering},
+		route{pattern: "POST /people/thaw", serve: k.setPerson, effect: operations.Gives, may: k.administering},
+		route{pattern: "POST /registry/{id}/accept", serve: k.acceptCard, effect: operations.Gives, may: k.accepting},
 	)
 }
 
-// check refuses a room that escapes the rule for changes.
-func (r room) check() error {
+// check refuses a route that escapes the rule for changes.
+func (r route) check() error {
 	if err := r.effect.Check(r.pattern); err != nil {
 		return err
 	}
@@ -98,12 +98,12 @@ func (k *Console) routes() (http.Handler, error) {
 	serve := func(pattern string, page func(*visit) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { k.serve(w, r, page) })
 	}
-	all := k.rooms()
+	all := k.peopleRoutes()
 	if k.config.Operations != nil {
-		for _, route := range k.config.Operations.Routes() {
-			one := room{pattern: route.Pattern, effect: route.Effect, serve: func(v *visit) error { return k.operate(v, route) }}
-			if route.Effect.Changes() {
-				one.may = func(v *visit) (provider.Person, error) { return k.operating(v, route) }
+		for _, of := range k.config.Operations.Routes() {
+			one := route{pattern: of.Pattern, effect: of.Effect, serve: func(v *visit) error { return k.operate(v, of) }}
+			if of.Effect.Changes() {
+				one.may = func(v *visit) (provider.Person, error) { return k.operating(v, of) }
 			}
 			all = append(all, one)
 		}

@@ -110,11 +110,11 @@ func consoleBefore(t *testing.T, at string, age time.Duration, v1 http.HandlerFu
 	return k, &http.Cookie{Name: k.cookieName(sessionCookie), Value: cookie}
 }
 
-// all are the rooms of a console, with those for operators.
-func (k *Console) allRooms() []room {
-	all := k.rooms()
+// allRoutes are those of a console, with those for operators.
+func (k *Console) allRoutes() []route {
+	all := k.peopleRoutes()
 	for _, r := range k.config.Operations.Routes() {
-		all = append(all, room{pattern: r.Pattern, effect: r.Effect})
+		all = append(all, route{pattern: r.Pattern, effect: r.Effect})
 	}
 	return all
 }
@@ -138,7 +138,7 @@ func TestEveryChangeIsHeldToTheRule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, cookie := routedConsole(t, c.url, c.age)
 			walked := 0
-			for _, one := range k.allRooms() {
+			for _, one := range k.allRoutes() {
 				method, path, _ := strings.Cut(one.pattern, " ")
 				if !one.effect.Changes() {
 					continue
@@ -169,7 +169,7 @@ func TestChangesAreForThoseWhoMay(t *testing.T) {
 	k.config.Directory.Viewer = func(provider.Person) registry.Viewer { return registry.Viewer{} }
 	k.config.Rights = func(provider.Person) people.Rights { return people.Rights{} }
 	k.config.People = noAdministrator{}
-	for _, one := range k.allRooms() {
+	for _, one := range k.allRoutes() {
 		method, path, _ := strings.Cut(one.pattern, " ")
 		if !one.effect.Changes() {
 			continue
@@ -194,7 +194,7 @@ func (noAdministrator) Administrator(provider.Person) bool { return false }
 func TestEveryPostSaysWhatItDoes(t *testing.T) {
 	k, _ := routedConsole(t, "http://localhost:8700", 0)
 	got := map[string][]string{}
-	for _, one := range k.allRooms() {
+	for _, one := range k.allRoutes() {
 		switch {
 		case strings.HasPrefix(one.pattern, "GET "), one.effect.Changes():
 		case one.effect == operations.Asks:
@@ -229,19 +229,19 @@ func TestEveryPostSaysWhatItDoes(t *testing.T) {
 func TestRouteWithoutEffectIsRefused(t *testing.T) {
 	may := func(*visit) (provider.Person, error) { return provider.Person{}, nil }
 	for name, c := range map[string]struct {
-		one  room
+		one  route
 		good bool
 	}{
-		"a page":                      {room{pattern: "GET /x"}, true},
-		"a post without an effect":    {room{pattern: "POST /x"}, false},
-		"a put without an effect":     {room{pattern: "PUT /x"}, false},
-		"any method":                  {room{pattern: "/x"}, false},
-		"a page that changes":         {room{pattern: "GET /x", effect: operations.Gives, may: may}, false},
-		"a change of nobody":          {room{pattern: "POST /x", effect: operations.Gives}, false},
-		"a change":                    {room{pattern: "POST /x", effect: operations.TakesAway, may: may}, true},
-		"a post without its rule":     {room{pattern: "POST /x", effect: operations.Ruled}, false},
-		"a rule beside an effect":     {room{pattern: "POST /x", effect: operations.Asks, rule: answers}, false},
-		"a post that changes nothing": {room{pattern: "POST /x", effect: operations.Asks}, true},
+		"a page":                      {route{pattern: "GET /x"}, true},
+		"a post without an effect":    {route{pattern: "POST /x"}, false},
+		"a put without an effect":     {route{pattern: "PUT /x"}, false},
+		"any method":                  {route{pattern: "/x"}, false},
+		"a page that changes":         {route{pattern: "GET /x", effect: operations.Gives, may: may}, false},
+		"a change of nobody":          {route{pattern: "POST /x", effect: operations.Gives}, false},
+		"a change":                    {route{pattern: "POST /x", effect: operations.TakesAway, may: may}, true},
+		"a post without its rule":     {route{pattern: "POST /x", effect: operations.Ruled}, false},
+		"a rule beside an effect":     {route{pattern: "POST /x", effect: operations.Asks, rule: answers}, false},
+		"a post that changes nothing": {route{pattern: "POST /x", effect: operations.Asks}, true},
 	} {
 		if err := c.one.check(); (err == nil) != c.good {
 			t.Errorf("%s: %v; want good: %t", name, err, c.good)

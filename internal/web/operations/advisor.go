@@ -56,7 +56,7 @@ type counted struct {
 func (c counted) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
 	return func(yield func(evidence.Record, error) bool) {
 		left := advisorPages
-		for r, err := range (near{c.API, c.until, &left, &c.page.Cut}).Each(ctx, q) {
+		for r, err := range (logWindow{c.API, c.until, &left, &c.page.Cut}).Each(ctx, q) {
 			if err == nil && c.page.Read >= advisorLimit {
 				c.page.Cut = true
 				return

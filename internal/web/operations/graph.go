@@ -33,11 +33,11 @@ type graphPage struct {
 	Changes []change // by the edge that is thought away
 	Back    string   // the page with the edge
 	Cut     int      // edges that the table does not show
-	Then    then     // up to when records count
+	Then    asOf     // up to when records count
 }
 
-// then is the time up to which a graph counts records.
-type then struct {
+// asOf is the time up to which a graph counts records.
+type asOf struct {
 	Asked       string     // as in the URL, "" for now
 	Until       *time.Time // the end of its step, nil for now
 	First, Last int64      // of the slider, in Unix seconds; 0 where nothing is on record
@@ -46,7 +46,7 @@ type then struct {
 }
 
 // of fills in the slider.
-func (t *then) of(report api.GraphReport, now time.Time) {
+func (t *asOf) of(report api.GraphReport, now time.Time) {
 	t.Until, t.Step, t.Behind = report.Until, report.Step, report.Behind
 	if report.First == nil || now.Sub(*report.First) < time.Duration(report.Step)*time.Second {
 		return // a slider would have one place
@@ -81,7 +81,7 @@ const (
 
 func (p *Pages) graph(v *Visit) (Answer, error) {
 	asked := v.URL.Query()
-	page := graphPage{Agent: asked.Get("agent"), Without: asked.Get("without"), Then: then{Asked: strings.TrimSpace(asked.Get("until"))}}
+	page := graphPage{Agent: asked.Get("agent"), Without: asked.Get("without"), Then: asOf{Asked: strings.TrimSpace(asked.Get("until"))}}
 	page.Hops, _ = strconv.Atoi(asked.Get("hops"))
 	page.Hops = min(max(page.Hops, 0), 9)
 	var report api.GraphReport
@@ -131,7 +131,7 @@ func (page *graphPage) path() (string, error) {
 
 // Now leads to this page as of now.
 func (page graphPage) Now() string {
-	page.Then = then{}
+	page.Then = asOf{}
 	return page.link(page.Hops, page.Without)
 }
 

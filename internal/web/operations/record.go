@@ -218,8 +218,8 @@ func factsOf(l *lang.Language, r evidence.Record) []fact {
 	return out
 }
 
-// near is the log around a time, looked at a bounded number of times.
-type near struct {
+// logWindow is the log around a time, looked at a bounded number of times.
+type logWindow struct {
 	API
 
 	until time.Time
@@ -228,7 +228,7 @@ type near struct {
 }
 
 // Each implements [audit.Source].
-func (n near) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
+func (n logWindow) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record, error] {
 	return func(yield func(evidence.Record, error) bool) {
 		q.Until = n.until
 		for values, next := q.Values(), q.Before; ; {
@@ -260,7 +260,7 @@ func (n near) Each(ctx context.Context, q audit.Query) iter.Seq2[evidence.Record
 // trace adds the calls of the same trace or task as a tree.
 func (page *recordPage) trace(v *Visit, r evidence.Record) error {
 	left, short := tracedPages, false
-	t := audit.Tracer{Source: near{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
+	t := audit.Tracer{Source: logWindow{v.API, r.Time.Add(tracedAround), &left, &short}, Since: r.Time.Add(-tracedAround)}
 	traced, err := t.Trace(v.Context(), r.ID)
 	if errors.Is(err, audit.ErrNotThere) {
 		page.NoTrace = v.T("A record of this trace is in an archived period. Add --from with its bundle to the command:")

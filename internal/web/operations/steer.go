@@ -149,7 +149,7 @@ var modes = map[string]string{
 // observe counts what the new mode would have done with the calls since a time.
 func (page *steerPage) observe(v *Visit, since time.Time) error {
 	calls, left := audit.Summary{}, observedPages
-	source := near{v.API, since.Add(observedTime), &left, &page.Cut}
+	source := logWindow{v.API, since.Add(observedTime), &left, &page.Cut}
 	for record, err := range source.Each(v.Context(), audit.Query{Agent: page.Agent, Since: since, AnyOrder: true}) {
 		if err != nil {
 			return err

@@ -23,26 +23,26 @@ var targets = []struct{ Name, Says string }{
 	{"principal", lang.Mark("Everything that was issued for this user until now ends.")},
 }
 
-// victims are the capabilities that a revocation would end.
-type victims struct {
+// affected are the capabilities that a revocation would end.
+type affected struct {
 	Target string       `json:"target"`
 	Dies   []api.Victim `json:"dies"`
 	Count  int          `json:"count"`
 	More   bool         `json:"more"` // there are more than the count: not all were looked at
 }
 
-func (a API) victims(ctx context.Context, of map[string]string) (victims, error) {
+func (a API) victims(ctx context.Context, of map[string]string) (affected, error) {
 	body := map[string]any{"dry_run": true}
 	for name, value := range of {
 		body[name] = value
 	}
-	var out victims
+	var out affected
 	err := a.Do(ctx, http.MethodPost, "/v1/revocations", body, &out)
 	return out, err
 }
 
 // tree has the victims under their parents.
-func (d victims) tree() []*held {
+func (d affected) tree() []*held {
 	all := map[string]*held{}
 	var roots []*held
 	for _, c := range d.Dies {
@@ -60,7 +60,7 @@ func (d victims) tree() []*held {
 }
 
 // tasks are those that the victims are for.
-func (d victims) tasks() []string {
+func (d affected) tasks() []string {
 	var out []string
 	for _, c := range d.Dies {
 		if c.Task != "" && !slices.Contains(out, c.Task) {

@@ -6,7 +6,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/json"
 	"maps"
 	"math/big"
 	"net/url"
@@ -20,6 +19,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
+
+	"github.com/powerbox-project/powerbox/internal/identity/oidctest"
 )
 
 // Domain is a trust domain with one authority of each kind.
@@ -107,23 +108,7 @@ func (d *Domain) JWT(t testing.TB, id, audience string, differs map[string]any, 
 	heads := map[jose.HeaderKey]any{"kid": d.kid, "typ": "JWT"}
 	maps.Copy(heads, header)
 	maps.DeleteFunc(heads, func(_ jose.HeaderKey, v any) bool { return v == nil })
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: d.jwtKey}, &jose.SignerOptions{ExtraHeaders: heads})
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compact
+	return oidctest.Sign(t, jose.ES256, d.jwtKey, heads, claims)
 }
 
 // Bundle returns the trust bundle of now.

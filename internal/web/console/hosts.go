@@ -23,7 +23,7 @@ type hostView struct {
 
 // agentView is one agent with its grants.
 type agentView struct {
-	provider.Standing
+	provider.AgentState
 	Ends    time.Time // for good
 	Live    bool
 	Over    bool // it has ended, and can be forgotten
@@ -57,8 +57,8 @@ func (k *Console) overview(v *visit) ([]hostView, error) {
 	return out, err
 }
 
-func (k *Console) agentView(l *lang.Language, s provider.Standing) agentView {
-	a := agentView{Standing: s, Ends: s.Agent.Created.Add(s.Agent.Clocks.Absolute), Live: s.Status == agentauth.Active}
+func (k *Console) agentView(l *lang.Language, s provider.AgentState) agentView {
+	a := agentView{AgentState: s, Ends: s.Agent.Created.Add(s.Agent.Clocks.Absolute), Live: s.Status == agentauth.Active}
 	a.Over = s.Status == agentauth.Revoked || s.Status == agentauth.Rejected || s.Status == agentauth.Claimed
 	held := map[string]bool{}
 	for _, g := range s.Grants {

@@ -1,0 +1,29 @@
+package periodic_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/periodic"
+)
+
+func TestCallsUntilTheContextEnds(t *testing.T) {
+	seconds := func(call func(context.Context, time.Duration, func(context.Context))) (at []int) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+			defer cancel()
+			began := time.Now()
+			call(ctx, 10*time.Second, func(context.Context) { at = append(at, int(time.Since(began).Seconds())) })
+		})
+		return at
+	}
+	if at := seconds(periodic.Run); !slices.Equal(at, []int{0, 10, 20, 30}) {
+		t.Errorf("Run calls after %v seconds", at)
+	}
+	if at := seconds(periodic.Later); !slices.Equal(at, []int{10, 20, 30}) {
+		t.Errorf("Later calls after %v seconds", at)
+	}
+}
