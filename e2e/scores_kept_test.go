@@ -48,8 +48,9 @@ func TestEXT20_ScoresContinueAfterARestart(t *testing.T) {
 	}
 }
 
-// With a required level, nothing is decided before the log is counted, also behind a restart.
-func TestEXT18_LevelsContinueAfterARestart(t *testing.T) {
+// With a required level, nothing is decided before the whole log is read, also behind a restart:
+// a record that was changed meanwhile must not count.
+func TestEXT18_LevelsAreOfTheWholeLogAfterARestart(t *testing.T) {
 	w := trusting(t, options{})
 	w.threshold("HIGH")
 	alice := w.caller(aliceToken)
@@ -59,8 +60,8 @@ func TestEXT18_LevelsContinueAfterARestart(t *testing.T) {
 	keptScore(t, w, "before", 0, 3)
 	for range 2 {
 		w.again(func() {})
-		if log := w.log.String(); !strings.Contains(log, continued) {
-			t.Errorf("the log was read from its beginning:\n%s", log)
+		if log := w.log.String(); strings.Contains(log, continued) {
+			t.Errorf("the log was not read from its beginning:\n%s", log)
 		}
 		if a := w.reader.looksUp(reports); a.reason() != "insufficient_trust" {
 			t.Errorf("EXT-18 after a restart: %s", a.Raw)

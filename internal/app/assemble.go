@@ -189,7 +189,10 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if err := i.Admin.Check(); err != nil {
 		return err
 	}
-	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log, Kept: i.Store, Seal: w.ledger}
+	i.scores = &api.Scores{Log: i.Store, Agents: i.agentNames, Named: i.named, Now: a.Now, Slog: a.Log}
+	if !i.asksTrust() { // where a level decides calls, every start looks at every record
+		i.scores.Kept, i.scores.Seal = i.Store, w.ledger
+	}
 	i.Admin.Scores, i.Admin.AsksTrust = i.scores, i.asksTrust()
 	i.Admin.Live = &api.Live{Log: i.Store, Place: i.Store.Place, Head: i.public.Head, Done: ctx.Done()}
 	i.Admin.Activity = &api.Activity{Log: i.Store, Head: i.public.Head, Now: a.Now}
