@@ -15,8 +15,8 @@ func TestCallsUntilTheContextEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 			defer cancel()
-			began := time.Now()
-			call(ctx, 10*time.Second, func(context.Context) { at = append(at, int(time.Since(began).Seconds())) })
+			began := time.Now()                                                                                    //nolint:forbidigo // the clock of the bubble
+			call(ctx, 10*time.Second, func(context.Context) { at = append(at, int(time.Since(began).Seconds())) }) //nolint:forbidigo // the clock of the bubble
 		})
 		return at
 	}

@@ -50,7 +50,7 @@ func TestEXT35_AFolderHasTheTilesOfTheLog(t *testing.T) {
 	}
 }
 
-// What was changed in a folder, or does not fit, is never continued.
+// A folder with a changed file is never continued.
 func TestEXT35_AFolderThatWasChangedIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"a hash":         {"tile/0/001.p/44", "a file was changed"},

@@ -122,7 +122,7 @@ func (l *ledger) add(s evidence.Sealed) {
 // grow adds a leaf to the tree of the records so far.
 func (l *ledger) grow(hash tlog.Hash) {
 	whole := len(l.edge)
-	for range bits.TrailingZeros64(^uint64(l.place)) { //nolint:gosec // a place is not negative
+	for range bits.TrailingZeros64(^uint64(l.place)) {
 		whole--
 		hash = tlog.NodeHash(l.edge[whole], hash)
 	}

@@ -73,7 +73,7 @@ func readTallies(data []byte) (out []tally, err error) {
 			data = data[size:]
 			var n uint64
 			n, size = binary.Uvarint(data)
-			*to = uint32(n) //nolint:gosec // it was one
+			*to = uint32(n)
 		}
 		if size <= 0 {
 			return nil, errors.New("the counts of a pair are cut")
