@@ -101,8 +101,11 @@ func TestSEP20_Revoke(t *testing.T) {
 	if _, err := w.issuer.Held(t.Context(), alice, child.ID); refusal(t, err) != issuer.CodeCapabilityRevoked {
 		t.Errorf("use: %v", err)
 	}
+	if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: "a-later-one"}); err != nil {
+		t.Fatal(err) // the newest event is read in another way
+	}
 	w.restart()
-	if !w.issuer.Revoked(c.ID) {
+	if !w.issuer.Revoked(c.ID) || !w.issuer.Revoked("a-later-one") {
 		t.Error("a revocation is forgotten with the process")
 	}
 	for _, target := range []string{other.ID, other.RevocationID, "hash-of-a-link"} {
