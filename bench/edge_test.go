@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The edges and the gateway with proofs answer each call and have it on record, and the edges
+// The edges and the gateway with proofs answer and record each call, and the edges
 // refuse each wrong token before they are measured.
 func TestEdgesAuthorizeAndRecord(t *testing.T) {
 	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: record")

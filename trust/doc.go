@@ -22,7 +22,7 @@
 // "No history is 1.0" holds only for agents behind a gateway, which sees every
 // outcome. The server reads the log to compute scores: a tally in the commit would
 // be a second truth. Where no level is required it keeps how far it has counted,
-// bound to the tree of exactly those records, so that a start does not read them
+// bound to the tree of exactly those records. A start then does not read them
 // again (ADR 150). A stale score counts as the lowest after 30 seconds. Ending a task needs no level: a caller with less trust must be able to
 // stop. A token carries no score, because it would be stale and self-reported.
 package trust

@@ -8,8 +8,8 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 )
 
-// A gateway that noted a label notes it again when half of its time is over, for every
-// reader of its own.
+// A gateway that noted a label notes it again when half of its time is over, for each
+// reader separately.
 func TestATK114_ALabelIsNotedAgainBeforeItEnds(t *testing.T) {
 	r, server := newRemote(t)
 	now := noon

@@ -18,7 +18,7 @@ type RemoteData struct {
 	Labelled func(agent string) Labelled
 }
 
-// Labelled is what the gateway of one agent may say of data: the labels of its own results,
+// Labelled is what the gateway of one agent may say of data: the labels of its results,
 // the values that rules want from them, and the values that its own rules want.
 type Labelled struct {
 	Labels []gate.Label
@@ -26,8 +26,8 @@ type Labelled struct {
 	Asked  map[string][]string // paths of results by operation of any agent
 }
 
-// data answers a gateway about labels of results. A gateway tells only of its own agent's
-// results, and asks only about the values that a rule of its own agent names.
+// data answers a gateway about labels of results. A gateway tells only of its agent's
+// results, and asks only about the values that a rule of its agent names.
 func (g *Gateways) data(r *http.Request, of issuer.Gateway, body []byte) (any, error) {
 	var q link.DataQuery
 	if err := decodeBytes(body, &q); err != nil {
