@@ -32,8 +32,8 @@ const (
 type Observer interface {
 	// Begin is called before anything of a call is read, which was received at a time. The
 	// context is the call's from then on. Once the message was read, joined takes the trace
-	// that it names, "" for none, and returns the id of the trace that the call is part of,
-	// "" for none. Only the first trace counts.
+	// that it names. It returns the id of the trace that the call is part of. Both are "" for
+	// none. Only the first trace counts.
 	Begin(ctx context.Context, at time.Time, h http.Header, agent, binding string) (of context.Context, joined traced)
 	// Continue makes the headers of a request to the agent behind part of that
 	// trace.
