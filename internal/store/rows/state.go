@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,15 +185,44 @@ func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 			return nil, fmt.Errorf("store: live capabilities: %w", err)
 		}
 	}
+	if q.Below == "" {
+		query, args := NewestStatement(q, before)
+		page, err := r.capabilities(query, args...)
+		if err != nil || len(page) == q.Limit {
+			return page, err
+		}
+	}
 	query, args := LiveStatement(q, before)
 	return r.capabilities(query, args...)
+}
+
+// Recent is how many capabilities a page is looked for in first, from the newest on. Most
+// pages are found there, so their cost does not grow with the number of live capabilities.
+const Recent = 1000
+
+// NewestStatement is the query of [Reader.LiveBefore] within [Recent] capabilities.
+func NewestStatement(q issuer.LiveQuery, before int64) (query string, args []any) {
+	where, selected := liveWhere(q)
+	return "SELECT body FROM capability WHERE made IN (SELECT made FROM (SELECT made, expires, agent, holder, requester, principal, root FROM capability WHERE made < ? ORDER BY made DESC LIMIT ?) AS recent WHERE " +
+		where + " ORDER BY made DESC LIMIT ?) ORDER BY made DESC", slices.Concat([]any{before, Recent}, selected, []any{q.Limit})
 }
 
 // LiveStatement is the query of [Reader.LiveBefore]. Bodies are read of the selected rows alone.
 // The order is by +made, which no index has: otherwise a database can look through all that was
 // ever issued for the few that match.
 func LiveStatement(q issuer.LiveQuery, before int64) (query string, args []any) {
-	where, args := "expires > ? AND +made < ?", []any{q.After.Unix(), before}
+	where, args := liveWhere(q)
+	where, args = where+" AND +made < ?", append(args, before)
+	if q.Below != "" {
+		where += " AND made IN (WITH RECURSIVE tree (place, id) AS (SELECT made, id FROM capability WHERE parent = ? AND parent <> '' AND expires > ?" + below + ") SELECT place FROM tree)"
+		args = append(args, q.Below, q.After.Unix(), q.After.Unix())
+	}
+	return "SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE " + where + " ORDER BY +made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)
+}
+
+// liveWhere is the condition of a query, without the tree that it asks for.
+func liveWhere(q issuer.LiveQuery) (where string, args []any) {
+	where, args = "expires > ?", []any{q.After.Unix()}
 	for _, c := range []struct{ column, value string }{{"agent", q.Agent}, {"holder", q.Holder}, {"requester", q.Requester}, {"principal", q.Principal}, {"root", q.Root}} {
 		if c.value != "" {
 			where, args = where+" AND "+c.column+" = ?", append(args, c.value)
@@ -204,11 +234,7 @@ func LiveStatement(q issuer.LiveQuery, before int64) (query string, args []any) 
 			args = append(args, agent)
 		}
 	}
-	if q.Below != "" {
-		where += " AND made IN (WITH RECURSIVE tree (place, id) AS (SELECT made, id FROM capability WHERE parent = ? AND parent <> '' AND expires > ?" + below + ") SELECT place FROM tree)"
-		args = append(args, q.Below, q.After.Unix(), q.After.Unix())
-	}
-	return "SELECT body FROM capability WHERE made IN (SELECT made FROM capability WHERE " + where + " ORDER BY +made DESC LIMIT ?) ORDER BY made DESC", append(args, q.Limit)
+	return where, args
 }
 
 // oneOf is the condition that a column has one of n values.

@@ -75,6 +75,10 @@ func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
 			t.Errorf("the plan of %s is\n%s", query, plan)
 		}
 	}
+	query, args = rows.NewestStatement(issuer.LiveQuery{Agent: "a", Limit: 1}, 9)
+	if plan := planOf(t, s, spelling.Of(query), args...); !strings.Contains(plan, "SEARCH capability USING INTEGER PRIMARY KEY (rowid<?)") {
+		t.Errorf("the newest are not read from the newest on:\n%s", plan)
+	}
 	for what, plan := range plans {
 		if strings.Contains(plan, "SCAN capability") {
 			t.Errorf("%s reads every capability:\n%s", what, plan)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/store/rows"
 )
 
 // madeAt is a record with an id as [issuer.Issuer.NewID] makes it.
@@ -300,7 +301,33 @@ func livePages(t *testing.T, place Place) {
 			}
 		}
 	}
-	err := s.View(t.Context(), func(r issuer.Reader) error {
+	// As many newer ones hide the others from a look at the newest alone.
+	err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		for i := range rows.Recent + 1 {
+			one := capability(fmt.Sprint("cap_new_", i))
+			one.RevocationID, one.Agent, one.Expires = fmt.Sprint("rv_new_", i), "newer", noon.Add(-time.Hour)
+			if i == rows.Recent {
+				one.Expires = noon.Add(time.Hour)
+			}
+			if err := tx.PutCapability(one); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := noon.Add(-time.Minute)
+	for _, limit := range []int{1, 3} {
+		if got, want := allPages(t, s, issuer.LiveQuery{After: after}, limit), []string{fmt.Sprint("cap_new_", rows.Recent), "cap_3", "cap_2", "cap_1", "cap_0"}; !cmp.Equal(got, want) {
+			t.Errorf("behind %d newer ones, %d at a time:\n%s", rows.Recent, limit, cmp.Diff(want, got))
+		}
+		if got, want := allPages(t, s, issuer.LiveQuery{After: after, Agent: "mail"}, limit), []string{"cap_1"}; !cmp.Equal(got, want) {
+			t.Errorf("of an agent, behind %d newer ones: %q; want %q", rows.Recent, got, want)
+		}
+	}
+	err = s.View(t.Context(), func(r issuer.Reader) error {
 		_, err := r.LiveBefore(issuer.LiveQuery{Limit: 1, Before: "cap_9"})
 		return err
 	})
