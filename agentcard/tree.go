@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -198,7 +197,7 @@ func kindName(n *node) string {
 
 // at appends a name to a JSON pointer (RFC 6901).
 func at(pointer, name string) string {
-	return pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return string(jsontext.Pointer(pointer).AppendToken(name))
 }
 
 func atIndex(pointer string, i int) string { return pointer + "/" + strconv.Itoa(i) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/token"
@@ -136,9 +138,8 @@ func (f Flow) Earned(operation string, results ...powerbox.Value) []Value {
 // valuesAt returns the strings and numbers at a path of a result: a JSON pointer in which * is
 // every element of an array.
 func valuesAt(v powerbox.Value, path string) []powerbox.Value {
-	here, names := []powerbox.Value{v}, strings.Split(path, "/")
-	for _, name := range names[1:] { // before the first slash there is nothing
-		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	here := []powerbox.Value{v}
+	for name := range jsontext.Pointer(path).Tokens() {
 		var next []powerbox.Value
 		for _, one := range here {
 			if elements, isList := one.Elements(); isList && name == "*" {

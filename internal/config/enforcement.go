@@ -28,6 +28,7 @@ func Enforced(c *Config, id string, card agentcard.Card) (*Enforcement, error) {
 	for i := range c.Agents {
 		if c.Agents[i].ID == id {
 			agent = &c.Agents[i]
+			break
 		}
 	}
 	if agent == nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/powerbox-project/powerbox"
 )
 
@@ -157,10 +159,9 @@ func lookup(claims powerbox.Value, name string) (powerbox.Value, bool) {
 	if !strings.HasPrefix(name, "/") {
 		return claims.Get(name)
 	}
-	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	v := claims
-	for step := range strings.SplitSeq(name[1:], "/") {
-		inner, ok := v.Get(unescape.Replace(step))
+	for step := range jsontext.Pointer(name).Tokens() {
+		inner, ok := v.Get(step)
 		if !ok {
 			return powerbox.Value{}, false
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/powerbox-project/powerbox/internal/sorting"
 
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
@@ -120,7 +122,7 @@ func pointer(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
 	}
-	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	return string(jsontext.Pointer("").AppendToken(name))
 }
 
 // has reports whether all claims of the rule are in a token, with exactly its texts.

@@ -42,9 +42,11 @@ func (c Capability) Scopes() (map[string]string, bool) {
 	return out, true
 }
 
+var dotted = strings.NewReplacer(":", ".", "/", ".")
+
 // ScopeOf is the scope of an operation of a grant.
 func ScopeOf(grant, operation string) string {
-	return strings.NewReplacer(":", ".", "/", ".").Replace(grant + "." + operation)
+	return dotted.Replace(grant + "." + operation)
 }
 
 // mintScopes signs a scope token for the caller: a holder with a key is its

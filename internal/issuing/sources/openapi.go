@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/wire/openapi"
@@ -127,11 +129,8 @@ func (o OpenAPI) request(ctx context.Context, q catalogue.Question) (*http.Reque
 
 // at follows a JSON pointer through objects; null if it leads nowhere.
 func at(v powerbox.Value, pointer string) powerbox.Value {
-	for name := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
-		v, _ = v.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+	for name := range jsontext.Pointer(pointer).Tokens() {
+		v, _ = v.Get(name)
 	}
 	return v
 }

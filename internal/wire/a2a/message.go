@@ -218,9 +218,12 @@ func isID(id string) bool {
 	})
 }
 
+// withoutMarks leaves out the marks that a media type has and an id has not.
+var withoutMarks = strings.NewReplacer("*", "", ";", "", " ", "")
+
 // isMediaType reports whether an output mode is a media type or a short name, and no words.
 func isMediaType(mode string) bool {
-	return len(mode) <= maxPlainID && isID(strings.NewReplacer("*", "", ";", "", " ", "").Replace(mode)) && strings.Count(mode, " ") <= 1
+	return len(mode) <= maxPlainID && isID(withoutMarks.Replace(mode)) && strings.Count(mode, " ") <= 1
 }
 
 // compatFlag marks a part of 0.3 whose data stand for a value of 1.0 that is no object.
