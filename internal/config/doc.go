@@ -1,12 +1,9 @@
-// Package config reads powerbox.yaml: one file, with whatever it includes and
-// the environment over it, as one typed and checked [Config].
+// Package config reads powerbox.yaml, the files that it includes, and the environment variables
+// that override them, into one typed and checked [Config].
 //
-// What it holds to:
-//
-//   - The struct types are the one declaration: decoding, defaults, environment
-//     names, docs/reference/configuration.md and the published JSON Schema follow from
-//     them.
-//   - Anything that is unknown is refused with the nearest known name; every problem is
-//     reported at once, each with file and line and what would be right.
+//   - Options are declared once, as struct fields. Decoding, defaults, names of environment
+//     variables, docs/reference/configuration.md and the JSON Schema are derived from them.
+//   - An unknown name is refused, with the nearest known one. All problems are reported together,
+//     each with file, line and a correction.
 //   - Only [Secret.Reveal] shows a secret.
 package config

@@ -16,8 +16,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// A2A is one skill of an A2A agent over JSON-RPC: a call is a message with one data
-// part {skill, arguments}, as the gateway carries a2a/skill/invoke.
+// A2A calls one skill of an A2A agent over JSON-RPC. A call is a message with one data part
+// {skill, arguments}, as the gateway sends it for a2a/skill/invoke.
 type A2A struct {
 	HTTP
 	URL     string // where the agent takes JSON-RPC
@@ -27,7 +27,7 @@ type A2A struct {
 	Streams bool   // whether the agent is asked for a stream, whose events are passed on
 }
 
-// taskPrefix begins what names a task that continues.
+// taskPrefix begins the name of a job that is a task of the agent.
 const taskPrefix = "a2a:task:"
 
 // maxTaskID bounds the id of a task that an agent chooses.
@@ -46,7 +46,7 @@ func (a A2A) Execute(ctx context.Context, e provider.Execution) (provider.Result
 func (a A2A) Poll(ctx context.Context, e provider.Execution, status string) (provider.Result, error) {
 	id, ok := strings.CutPrefix(status, taskPrefix)
 	if !ok {
-		return provider.Result{}, errors.New("backend: what is asked about is no task")
+		return provider.Result{}, errors.New("backend: the status names no task")
 	}
 	method := "GetTask"
 	if a.Version == a2a.Version03 {
@@ -59,7 +59,7 @@ func (a A2A) Poll(ctx context.Context, e provider.Execution, status string) (pro
 	return a.ask(ctx, e, body, id)
 }
 
-// ask makes one call. About is the task that it is about, "" for a new one.
+// ask makes one call. about is the id of the task that it polls, "" for a new task.
 func (a A2A) ask(ctx context.Context, e provider.Execution, body []byte, about string) (provider.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(a.Time, time.Second))
 	defer cancel()
@@ -95,8 +95,8 @@ func (a A2A) whole(resp *http.Response, about string) (provider.Result, error) {
 	return outcomeOf(result, about)
 }
 
-// refusedBy is an error of the agent: errors of the call are reported, and of
-// everything else nothing is known.
+// refusedBy reads an error of the agent. An error in the call is the result of the call. After
+// any other error the result is unknown, so it is an error here too.
 func refusedBy(problem powerbox.Value) (provider.Result, error) {
 	message, _ := text(problem, "message")
 	code, _ := problem.Get("code")
@@ -135,7 +135,7 @@ func outcomeOf(result powerbox.Value, about string) (provider.Result, error) {
 	return provider.Result{Failed: ended(state, status)}, nil
 }
 
-// ended is why a task came to nothing.
+// ended says why a task failed.
 func ended(state string, status powerbox.Value) *agentauth.Error {
 	said := ""
 	if m, ok := status.Get("message"); ok {
@@ -150,8 +150,8 @@ func stateOf(status powerbox.Value) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(state, "TASK_STATE_"), "_", "-"))
 }
 
-// artifacts are what a task made: one as it is, several as a list, none as what its
-// status says.
+// artifacts returns the results of a task: one as it is, several as a list. Without artifacts it
+// is the message of the status.
 func artifacts(task, status powerbox.Value) powerbox.Value {
 	list, _ := task.Get("artifacts")
 	all, _ := list.Elements()
@@ -169,8 +169,8 @@ func artifacts(task, status powerbox.Value) powerbox.Value {
 	return powerbox.List(out...)
 }
 
-// content are the parts of a message or an artifact: one data part as it is, texts as
-// one text, and of several kinds a list.
+// content reads the parts of a message or an artifact: one data part as it is, texts as one
+// text, a mixture as a list.
 func content(of powerbox.Value) powerbox.Value {
 	list, _ := of.Get("parts")
 	parts, _ := list.Elements()

@@ -1,8 +1,7 @@
-// Package backend is what the capabilities of an Agent Auth provider are behind
-// it: services over HTTP, operations of an interface as OpenAPI describes it, tools
-// of MCP servers and skills of A2A agents, which are called once a call has been
-// allowed and recorded. They learn who calls from a signed context
-// (docs/how-to/verify-context.md), and know nothing of the protocol's tokens.
+// Package backend calls the services behind the capabilities of an Agent Auth provider: HTTP
+// services, operations of an OpenAPI document, tools of MCP servers, and skills of A2A agents.
+// It makes a call after the call was allowed and recorded. The service learns who calls from a
+// signed context (docs/how-to/verify-context.md), and needs to know nothing of Agent Auth.
 package backend
 
 import (
@@ -25,11 +24,11 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// HTTP calls services over HTTP. A service answers with JSON; with 202 and a
-// status_url for what continues; or with a stream of events.
+// HTTP calls services over HTTP. A service answers with JSON, with a stream of events, or with
+// 202 and a status_url if the work continues.
 type HTTP struct {
 	Client *http.Client
-	// URLs are where the capabilities are, by name.
+	// URLs has the address of each capability, by name.
 	URLs map[string]string
 	// Context signs who calls, for the bytes of a request's body.
 	Context func(e provider.Execution, body []byte) (string, error)
@@ -135,7 +134,7 @@ func (h HTTP) read(resp *http.Response) ([]byte, error) {
 	return data, nil
 }
 
-// bearer puts the token of a service into a header, where it has one.
+// bearer adds the token of a service to the header if there is one.
 func bearer(header http.Header, token string) {
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -176,8 +175,8 @@ func (h HTTP) answer(resp *http.Response, to string) (provider.Result, error) {
 	return provider.Result{Data: v, HasData: true}, nil
 }
 
-// failed is what a service says no with. It chooses among the codes that are about
-// a request; authority is not its to speak of.
+// failed reads a service's refusal. A service may use the codes about a request, and no code
+// about authority.
 func failed(status int, v powerbox.Value) *agentauth.Error {
 	code, _ := text(v, "error")
 	message, ok := text(v, "message")

@@ -93,8 +93,8 @@ func Session(ctx context.Context, url string, client *http.Client, limit int64, 
 	return session, nil
 }
 
-// said is what a tool answered: the JSON in its one text, where it is that, so that
-// numbers stay exact; else its structured content; else its texts.
+// said reads a tool's answer. If the answer is one text of JSON, it is that JSON, so that numbers
+// stay exact. Otherwise it is the structured content, or the texts.
 func said(out *mcp.CallToolResult) (powerbox.Value, error) {
 	text := textOf(out.Content)
 	v, err := powerbox.ParseValue([]byte(text))
@@ -160,7 +160,7 @@ func (s signing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// atMost is a body that fails where it is longer than it may be.
+// atMost is a body that fails if it is longer than its limit.
 type atMost struct {
 	io.ReadCloser
 	left int64

@@ -205,7 +205,7 @@ func plainText(v powerbox.Value) (string, bool) {
 	}
 }
 
-// answered reads what an HTTP interface says.
+// answered reads the answer of an HTTP interface.
 func answered(resp *http.Response, data []byte) (provider.Result, error) {
 	v, err := powerbox.DecodeValue(data, powerbox.Limits{Bytes: len(data), Depth: 64, Nodes: maxNodes})
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

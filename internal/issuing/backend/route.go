@@ -7,7 +7,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 )
 
-// Route sends each capability to what it is behind.
+// Route sends each call to the backend of its capability.
 type Route map[string]provider.Backend
 
 // Execute implements [provider.Backend].

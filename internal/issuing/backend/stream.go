@@ -44,8 +44,8 @@ func (a A2A) open(ctx context.Context, e provider.Execution, body []byte) (provi
 	return a.whole(resp, "")
 }
 
-// taskStream is what an A2A agent streams, in the protocol's terms: what it says and
-// makes as data, a task that comes to nothing as an error, and the end with the task.
+// taskStream translates the stream of an A2A agent into events of Agent Auth: messages and
+// artifacts are data, a failed task is an error, and the task's end is the end.
 type taskStream struct {
 	*stream
 	over bool
@@ -109,7 +109,7 @@ func (t *taskStream) event(result powerbox.Value) (string, powerbox.Value, bool)
 	return "", powerbox.Value{}, false
 }
 
-// status is what a state of the task amounts to.
+// status returns the event that a state of the task becomes.
 func (t *taskStream) status(of, status powerbox.Value, whole bool) (string, powerbox.Value, bool) {
 	said, some := status.Get("message")
 	switch state := stateOf(status); state {
@@ -140,7 +140,7 @@ const progressToken = "call"
 // left out.
 const maxProgress = 64
 
-// open calls the tool and passes on what it tells of its progress.
+// open calls the tool and passes on its progress.
 func (m MCP) open(ctx context.Context, e provider.Execution) (provider.Result, error) {
 	// The session outlives the call, so that the server hears that it is given up.
 	whole, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -178,7 +178,7 @@ type toolAnswer struct {
 	err    error
 }
 
-// toolStream is what a tool tells of its progress, and its answer.
+// toolStream is the progress of a tool, and its answer.
 type toolStream struct {
 	cancel func()
 	told   chan []byte

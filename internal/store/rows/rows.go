@@ -1,13 +1,12 @@
-// Package rows keeps the issuer's state in rows of SQL, for both stores: every statement that
-// SQLite and PostgreSQL share is written here once, with what its rows become.
+// Package rows keeps the issuer's state in SQL. It has every statement that SQLite and PostgreSQL
+// share, and reads the rows into values.
 //
-// Statements are spelled once, too. ? stands for an argument, and the names are those of the
-// PostgreSQL schema: made is the order in which rows were made, by_whom and for_user are columns
-// whose short names are words of SQL there. Each store gives its database as a [DB], which spells
-// a statement its own way ([Spelling]). What a store does in another way, it does itself, in a
-// method that hides the one here.
+// In a statement, ? stands for an argument, and names are those of the PostgreSQL schema: made
+// orders rows as they were written, and by_whom and for_user have longer names because by and for
+// are SQL keywords. Each store gives its database as a [DB], which adapts a statement to its own
+// dialect ([Spelling]). Where a store works differently, its method hides the one here.
 //
-// Law: no package of a database is imported here.
+// This package imports no database driver.
 package rows
 
 import (
