@@ -34,6 +34,17 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// A word in the place of a command is named, also before flags, and for help and completion.
+func TestUnknownCommands(t *testing.T) {
+	for _, args := range [][]string{{"bogus"}, {"bogus", "--limit", "0"}, {"help", "bogus"}, {"evidence", "bogus", "-x"}, {"help", "evidence", "bogus"}, {"completion", "bogus"}} {
+		var out, talk strings.Builder
+		code := Run(t.Context(), args, func(string) string { return "" }, nil, &out, &talk)
+		if code != 2 || out.Len() > 0 || !strings.HasPrefix(talk.String(), `powerbox: unknown command "bogus" for "powerbox`) || strings.Count(talk.String(), "\n") != 1 {
+			t.Errorf("%v exits with %d: %s%s", args, code, talk.String(), out.String())
+		}
+	}
+}
+
 // Who ends a verb is told that, and not what became of the request that it was waiting for.
 func TestInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())

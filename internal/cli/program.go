@@ -38,13 +38,21 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	root.SetIn(stdin)
 	root.SetOut(data)
 	root.SetErr(stderr)
-	cmd, err := root.ExecuteContextC(ctx)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	cmd, err := root, error(nil)
+	if len(args) > 0 && (args[0] == "help" || args[0] == "completion") {
+		err = unknownCommand(root, args)
+	}
+	if err == nil {
+		cmd, err = root.ExecuteContextC(ctx)
+	}
 	untold := data.failed()
 	if exitCode(err) == ExitFine {
 		err = untold // output that was not written is a failure
 	}
 	if err != nil && !p.running && untold == nil {
-		err = &exitStatus{exitUsage, pointToHelp(cmd, err)}
+		err = &exitStatus{exitUsage, pointToHelp(cmd, cmp.Or(unknownCommand(root, args), err))}
 	}
 	var status *exitStatus
 	switch {
@@ -111,6 +119,19 @@ func pointToHelp(cmd *cobra.Command, err error) error {
 		}
 	}
 	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// unknownCommand returns an error if a word is in the place of a command and is none. Cobra
+// complains about the flags behind such a word first, and ignores it for help and completion.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] == "help" {
+		args = args[1:]
+	}
+	found, rest, _ := root.Find(args)
+	if found == nil || !found.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	return argumentError(found, rest[:1], errors.ErrUnsupported)
 }
 
 // argumentError says what a verb wants where its arguments are wrong.

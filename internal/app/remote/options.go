@@ -81,7 +81,7 @@ var Given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
 func (o MCPOptions) Check() error {
 	switch {
 	case !o.Exec && (len(o.Command) > 0 || len(o.Env) > 0 || o.Stdio):
-		return errors.New("a command, --mcp-env and --stdio go with --mcp-exec")
+		return errors.New("a command, --mcp-env and --stdio need --mcp-exec: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
 	case o.Exec && len(o.Command) == 0:
 		return errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
 	case o.Stdio != (o.Capability != "" && o.Key != ""), !o.Stdio && o.Capability+o.Key != "":
