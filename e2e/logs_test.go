@@ -194,7 +194,9 @@ func TestLogsOverOTLP(t *testing.T) {
 				w = start(t, options{agent: credential, extra: "telemetry: {traces: true, logs: true}\nlimits: {denials: 2}\n"})
 				log, process = w.log, w.process
 			}
-			w.documents.sees(func(rw http.ResponseWriter, r *http.Request) { rw.Header().Set("X-Said-Back", r.Header.Get("X-Api-Key")) })
+			w.documents.sees(func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("X-Said-Back", r.Header.Get("X-Api-Key"))
+			})
 			alice := w.caller(aliceToken)
 			held := alice.reports()
 			allowed(t, alice.search(held.Token))

@@ -304,7 +304,8 @@ func (c *company) token(b *pagesBank, resource string) string {
 	c.t.Helper()
 	post := func(address string, form url.Values) (answer struct {
 		Access string `json:"access_token"`
-	}) {
+	},
+	) {
 		r, err := http.PostForm(address, form)
 		if err != nil {
 			c.t.Fatal(err)

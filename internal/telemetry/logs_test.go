@@ -335,9 +335,9 @@ type (
 	own     struct{ text string }
 )
 
-func (hidden) LogValue() slog.Value         { return slog.StringValue("REDACTED") }
-func (own) MarshalJSON() ([]byte, error)    { return []byte(`{"kept":"REDACTED"}`), nil }
-func (o own) Error() string                 { return o.text }
+func (hidden) LogValue() slog.Value            { return slog.StringValue("REDACTED") }
+func (own) MarshalJSON() ([]byte, error)       { return []byte(`{"kept":"REDACTED"}`), nil }
+func (o own) Error() string                    { return o.text }
 func (f failing) MarshalJSON() ([]byte, error) { panic(f.text) }
 
 const canary = "canary-5b1e07c4"
