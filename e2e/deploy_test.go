@@ -47,7 +47,7 @@ func TestDeploy_Metrics(t *testing.T) {
 	w.run("freeze", "agent:documents", "--reason", "r")
 	stream.cut("frozen")
 	counted(t, streams, `powerbox_streams_cut_total{agent="documents",reason="frozen"}`, "1")
-	tools, section := telemetryAt(t, "")
+	tools, section := telemetryAt(t, ", logs: true") // to no collector
 	w = start(t, options{on: wire{overMCP, "2025-11-25"}, extra: section})
 	w.post(w.agentURL("documents"), data("search_documents", nil), nil)
 	counted(t, tools, `powerbox_denials_total{agent="documents",mode="require",reason="capability_required"}`, "1")

@@ -151,17 +151,23 @@ identity:
   providers: [{issuer: %[2]q}]
   dev: [{name: id1, token: a-long-random-text}]
 policies: [notes.cedar]
-agents: [{id: notes, protocol: mcp, upstream: %[3]q, mode: require}]
+agents:
+  - {id: notes, protocol: mcp, upstream: %[3]q, mode: require%[4]s}
+  - {id: other, protocol: mcp, upstream: %[3]q, mode: require}
 offers:
   notes:
     - {id: "notes:read", description: Read notes, operations: [read]}
     - {id: "notes:write", description: Change notes, operations: [delete]}
+  other:
+    - {id: "notes:read", description: Read notes, operations: [read]}
 skills:
   notes:
     - {skill: read_note, grant: "notes:read", operation: read, effect: read}
     - {skill: delete_note, grant: "notes:write", operation: delete}
+  other:
+    - {skill: read_note, grant: "notes:read", operation: read, effect: read}
 oauth:
-  agents: [notes]
+  agents: [%[5]s]
   clients: [{id: workflow, secret: secret-of-the-workflow, redirect_uris: ["http://127.0.0.1/callback"]}]
   identity_assertions: [{issuer: %[2]q}]
 `
@@ -177,10 +183,14 @@ func mcpNode(t *testing.T, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, node(t), args...)
 }
 
-// TestMCPsClientGetsInByItsCompany: MCP's client, unmodified, reaches a tool by what its company's
-// identity provider says. A tool that policy leaves to a person waits for that person.
-func TestMCPsClientGetsInByItsCompany(t *testing.T) {
-	idp, at, dir := openCompany(t), "127.0.0.1:"+freePort(t), t.TempDir()
+// startCrossApp starts a server with agents that OAuth clients reach, and returns the URL of
+// the agent notes: at the server, or at a remote gateway.
+func startCrossApp(t *testing.T, idp *company, apart bool, agents string) (b *pagesBank, notes string) {
+	t.Helper()
+	at, front, dir, own := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t), t.TempDir(), ""
+	if apart {
+		own = `, gateway_url: "http://` + front + `"`
+	}
 	behind := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
 	for _, tool := range []string{"read_note", "delete_note"} {
 		behind.AddTool(&mcp.Tool{Name: tool, Description: tool, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -189,19 +199,53 @@ func TestMCPsClientGetsInByItsCompany(t *testing.T) {
 	}
 	upstream := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return behind }, nil))
 	t.Cleanup(upstream.Close)
-	for name, text := range map[string]string{"powerbox.yaml": fmt.Sprintf(crossAppConfig, at, idp.url, upstream.URL), "notes.cedar": `
+	file := filepath.Join(dir, "powerbox.yaml")
+	for name, text := range map[string]string{file: fmt.Sprintf(crossAppConfig, at, idp.url, upstream.URL, own, agents), filepath.Join(dir, "notes.cedar"): `
 permit(principal == User::"user:id1", action in Action::"notes/notes:read", resource in Agent::"notes");
+permit(principal == User::"user:id1", action in Action::"other/notes:read", resource in Agent::"other");
 @approval("human")
 permit(principal == User::"user:id1", action in Action::"notes/notes:write", resource in Agent::"notes");
 `} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
-	b.run(exec.Command(binary, "serve", "--dev", "--config", filepath.Join(dir, "powerbox.yaml")), b.url)
+	b = &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b.run(exec.Command(binary, "serve", "--dev", "--config", file), b.url)
+	if !apart {
+		return b, b.url + "/agents/notes"
+	}
+	state, token := filepath.Join(dir, "state"), filepath.Join(dir, "token")
+	said, err := exec.CommandContext(t.Context(), binary, "gateway", "token", "--agent", "notes", "-c", file).Output()
+	if err == nil {
+		err = os.WriteFile(token, said, 0o600)
+	}
+	if err == nil {
+		said, err = exec.CommandContext(t.Context(), binary, "gateway", "enroll", "--server", b.url, "--token-file", token, "--state", state).CombinedOutput()
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	gateway := &pagesBank{t: t, url: "http://" + front, log: &lockedBuffer{}}
+	gateway.run(exec.Command(binary, "gateway", "--dev", "--state", state, "--listen", front), gateway.url)
+	return b, gateway.url + "/agents/notes"
+}
 
-	cmd := mcpNode(t, filepath.Join("mcpjs", "crossapp.mjs"), b.url+"/agents/notes", idp.url, idp.idToken())
+// TestMCPsClientGetsInByItsCompany: MCP's client, unmodified, reaches a tool by what its company's
+// identity provider says. A tool that policy leaves to a person waits for that person. A remote
+// gateway lets it in by the token of its server.
+func TestMCPsClientGetsInByItsCompany(t *testing.T) {
+	for name, apart := range map[string]bool{"at the server": false, "at a remote gateway": true} {
+		t.Run(name, func(t *testing.T) {
+			idp := openCompany(t)
+			b, notes := startCrossApp(t, idp, apart, "notes")
+			getsIn(t, idp, b, notes)
+		})
+	}
+}
+
+func getsIn(t *testing.T, idp *company, b *pagesBank, notes string) {
+	cmd := mcpNode(t, filepath.Join("mcpjs", "crossapp.mjs"), notes, idp.url, idp.idToken(), b.url)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -249,10 +293,123 @@ permit(principal == User::"user:id1", action in Action::"notes/notes:write", res
 		}
 	}
 	person(http.MethodPost, "/v1/approvals/"+string(asked)+"/revoke", "")
-	if got := use("delete_note"); !strings.HasPrefix(got, "failed") {
-		t.Errorf("after the revocation the client says %q", got)
-	}
+	eventually(t, atOnce, func() string { return "after the revocation the client still gets in" }, func() bool { return strings.HasPrefix(use("delete_note"), "failed") })
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 		t.Error(err)
+	}
+}
+
+// token is an access token of the server for an agent, by an assertion of the company.
+func (c *company) token(b *pagesBank, resource string) string {
+	c.t.Helper()
+	post := func(address string, form url.Values) (answer struct {
+		Access string `json:"access_token"`
+	},
+	) {
+		r, err := http.PostForm(address, form)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &answer)
+		}
+		if err != nil || answer.Access == "" {
+			c.t.Fatalf("%s: %s, %v", address, body, err)
+		}
+		return answer
+	}
+	assertion := post(c.url+"/oauth/token", url.Values{
+		"requested_token_type": {"urn:ietf:params:oauth:token-type:id-jag"}, "subject_token": {c.idToken()}, "client_id": {"workflow-sso"}, "client_secret": {"secret-at-the-provider"},
+		"audience": {b.url}, "resource": {resource}, "scope": {"notes:read"},
+	})
+	return post(b.url+"/oauth/token", url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion.Access}, "client_id": {"workflow"}, "client_secret": {"secret-of-the-workflow"},
+	}).Access
+}
+
+// TestARemoteGatewayTakesTokensForItself: the metadata names the gateway and its server, and
+// no token for another agent, and none that was changed, gets in. One that gets in asks for
+// nothing more.
+func TestARemoteGatewayTakesTokensForItself(t *testing.T) {
+	idp := openCompany(t)
+	b, notes := startCrossApp(t, idp, true, "notes, other")
+	own, other := idp.token(b, notes), idp.token(b, b.url+"/agents/other")
+	post := func(token, body string) (status int, challenge, text string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, notes, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		got, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Header.Get("WWW-Authenticate"), string(got)
+	}
+	const begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
+	metadata := strings.Replace(notes, "/agents/", "/.well-known/oauth-protected-resource/agents/", 1)
+	for name, c := range map[string]struct {
+		token  string
+		status int
+		says   string
+	}{
+		"no token":                {"", http.StatusUnauthorized, `Bearer resource_metadata="` + metadata + `"`},
+		"its own":                 {own, http.StatusOK, ""},
+		"one for another agent":   {other, http.StatusUnauthorized, `Bearer error="invalid_token", resource_metadata="` + metadata + `"`},
+		"one with another end":    {own[:len(own)-8] + "AAAAAAAA", http.StatusUnauthorized, `Bearer error="invalid_token", resource_metadata="` + metadata + `"`},
+		"one without a signature": {own[:strings.LastIndex(own, ".")+1], http.StatusUnauthorized, `Bearer error="invalid_token", resource_metadata="` + metadata + `"`},
+	} {
+		if status, says, text := post(c.token, begin); status != c.status || says != c.says {
+			t.Errorf("%s: HTTP %d %q; want %d %q\n%s", name, status, says, c.status, c.says, text)
+		}
+	}
+	var resource struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+		Scopes   []string `json:"scopes_supported"`
+	}
+	r, err := http.Get(metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	if err := json.NewDecoder(r.Body).Decode(&resource); err != nil || resource.Resource != notes || len(resource.Servers) != 1 || resource.Servers[0] != b.url || strings.Join(resource.Scopes, " ") != "notes:read notes:write" {
+		t.Errorf("the metadata is %+v, %v", resource, err)
+	}
+	if status, says, text := post(own, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"delete_note","arguments":{}}}`); status != http.StatusForbidden || !strings.Contains(says, `error="insufficient_scope", scope="notes:read notes:write/delete"`) {
+		t.Errorf("a tool that it has no scope for: HTTP %d %q %s", status, says, text)
+	}
+}
+
+// TestARemoteGatewayWithoutOAuth: the gateway of an agent that OAuth clients do not reach
+// starts beside those that they do, and takes no token.
+func TestARemoteGatewayWithoutOAuth(t *testing.T) {
+	idp := openCompany(t)
+	b, notes := startCrossApp(t, idp, true, "other")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, notes, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Authorization": {"Bearer " + idp.token(b, b.url+"/agents/other")}}
+	metadata := strings.Replace(notes, "/agents/", "/.well-known/oauth-protected-resource/agents/", 1)
+	for address, ask := range map[string]func() (*http.Response, error){notes: func() (*http.Response, error) { return http.DefaultClient.Do(r) }, metadata: func() (*http.Response, error) { return http.Get(metadata) }} {
+		answer, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.Header.Get("WWW-Authenticate") != "" || address == metadata && answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s %q", address, answer.Status, answer.Header.Get("WWW-Authenticate"))
+		}
 	}
 }

@@ -2,12 +2,12 @@
 // changes an ID token for identity assertions at an identity provider, and calls the tools that
 // it is told on standard input, a line each.
 //
-//   node crossapp.mjs URL IDP ID_TOKEN
+//   node crossapp.mjs URL IDP ID_TOKEN ISSUER
 
 import { createInterface } from 'node:readline';
 import { Client, CrossAppAccessProvider, StreamableHTTPClientTransport, discoverAndRequestJwtAuthGrant } from '@modelcontextprotocol/client';
 
-const [url, idpUrl, idToken] = process.argv.slice(2);
+const [url, idpUrl, idToken, expectedIssuer] = process.argv.slice(2);
 const authProvider = new CrossAppAccessProvider({
   assertion: async (ctx) => {
     const got = await discoverAndRequestJwtAuthGrant({
@@ -17,7 +17,7 @@ const authProvider = new CrossAppAccessProvider({
   },
   clientId: 'workflow',
   clientSecret: 'secret-of-the-workflow',
-  expectedIssuer: new URL(url).origin,
+  expectedIssuer,
 });
 let client;
 const connect = async () => {

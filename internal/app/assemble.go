@@ -71,7 +71,7 @@ type Instance struct {
 	Doors []DoorFront
 	// queue is where calls wait to be decided.
 	queue *shed.Queue
-	// telemetry is nil where nothing is counted or traced.
+	// telemetry is nil where nothing is counted, traced or sent.
 	telemetry *telemetry.Telemetry
 	scores    *api.Scores
 	agreed    *registry.Agreed
@@ -125,7 +125,6 @@ func Assemble(ctx context.Context, a Assembly) (*Instance, error) {
 	}
 	i := New(a.Config, a.Now)
 	i.queue = proxy.QueueOf(a.Config.Limits, a.Now)
-	i.live = &liveSources{log: a.Log}
 	var err error
 	if i.Ring, err = proxy.OpenRing(KeysOf(a.Config), a.Now); err != nil {
 		return nil, err
@@ -145,9 +144,11 @@ func (i *Instance) open(ctx context.Context, a Assembly) error {
 	if err != nil {
 		return err
 	}
-	if i.telemetry, err = serve.NewTelemetry(ctx, i.Config.Telemetry.Listen, i.Config.Telemetry.Traces); err != nil {
+	if i.telemetry, err = serve.NewTelemetry(ctx, i.Config.Telemetry); err != nil {
 		return err
 	}
+	a.Log = i.telemetry.Log(a.Log)
+	i.live = &liveSources{log: a.Log}
 	i.Ring.Hold()
 	signer, recordKey, err := i.Ring.Evidence(i.Config.Evidence.Algorithm, RecorderID)
 	if err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,15 +11,21 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/web/api"
+	oauthweb "github.com/powerbox-project/powerbox/internal/web/oauth"
 )
 
 // apart makes the server's side of remote gateways.
 func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api.Gateways, error) {
+	tokens, err := i.issuesTokens()
+	if err != nil {
+		return nil, err
+	}
 	g := &api.Gateways{
 		Issuer: i.Issuer, Tasks: api.Tasks{Store: i.Store, Issuer: i.Issuer}, Links: api.Nonces{Store: i.Store}, Agents: i.gateway, Key: i.feedKey, URL: i.Config.Issuer.URL,
-		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent) },
+		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent, tokens) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
 		InForce:     func() string { return i.Force.Now.Load().digest },
 		Issues:      func(agent string) string { return string(i.publishedKeys(agent)) },
@@ -46,7 +53,7 @@ func (i *Instance) here(next http.Handler) http.Handler {
 
 // setup returns the setup of a gateway of one agent: the configuration of that agent,
 // and the files that it refers to.
-func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
+func (i *Instance) setup(a Assembly, id string, tokens *identity.Provider) (link.Setup, error) {
 	out := link.Setup{Files: map[string][]byte{}, Names: map[string]string{}}
 	f := i.Force.Now.Load()
 	now, c := f.config, *f.config
@@ -54,7 +61,7 @@ func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 	c.Issuer.TLS = config.TLS{}
 	c.Store = config.Store{Durability: c.Store.Durability, Connections: c.Store.Connections} // a gateway never learns where the store is
 	// Each node may have its own, and the same gateways ask all of them.
-	c.Listen, c.Issuer.Directory, c.Telemetry.Listen = proxy.GatewayListen, "", ""
+	c.Listen, c.Issuer.Directory, c.Telemetry = proxy.GatewayListen, "", config.Telemetry{}
 	c.Identity.Guards, c.Issuer.Feed.Relays = nil, nil // ask the server, and may be of other agents
 	c.Offers = map[string][]config.Offer{id: now.Offers[id]}
 	c.Skills = map[string][]config.Skill{id: now.Skills[id]}
@@ -78,13 +85,29 @@ func (i *Instance) setup(a Assembly, id string) (link.Setup, error) {
 		return out, err
 	}
 	setupData(id, now, &c, &out)
-	var err error
+	err := i.setupOAuth(id, tokens, &c, &out)
+	if err != nil {
+		return out, err
+	}
 	if out.OwnTokens, err = i.ownTokens(); err != nil {
 		return out, err
 	}
 	text, err := c.Effective()
 	out.Configuration = string(text)
 	return out, err
+}
+
+// setupOAuth has the gateway of an agent that OAuth clients reach believe their tokens. It
+// gets the public key alone, and no client: clients speak to the server.
+func (i *Instance) setupOAuth(id string, tokens *identity.Provider, c *config.Config, out *link.Setup) (err error) {
+	c.OAuth = config.OAuth{AccessToken: c.OAuth.AccessToken, Code: c.OAuth.Code}
+	for _, r := range i.oauthResources() {
+		if r.Agent == id && tokens != nil {
+			c.OAuth.Agents, out.OAuth.Keys = []string{id}, tokens.JWKS
+			out.OAuth.Resource, err = json.Marshal(oauthweb.Metadata(tokens.Issuer, r))
+		}
+	}
+	return err
 }
 
 func (i *Instance) setupAgent(f *InForce, id string, c *config.Config, out *link.Setup) error {

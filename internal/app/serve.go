@@ -15,7 +15,7 @@ import (
 
 // Serve runs until ctx ends, and then lets calls that are under way finish.
 func Serve(ctx context.Context, a Assembly) error {
-	c, dev, log := a.Config, a.Dev, a.Log
+	c, dev := a.Config, a.Dev
 	if dev {
 		fmt.Fprintln(a.Notes, "NOT SAFE: --dev admits built-in users with fixed tokens. Use it for experiments on this machine only.")
 	}
@@ -23,6 +23,7 @@ func Serve(ctx context.Context, a Assembly) error {
 	if err != nil {
 		return err
 	}
+	log := i.telemetry.Log(a.Log)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w; stop the program that uses the address, or correct listen in the configuration", err), i.Close())

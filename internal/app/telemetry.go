@@ -39,21 +39,19 @@ func (i *Instance) committed() func(changes int, took time.Duration) {
 	return i.telemetry.Committed
 }
 
-// Close sends the remaining telemetry, and ends the store.
-func (i *Instance) Close() error {
+// Close ends the store, and sends the remaining telemetry with what was logged of that.
+func (i *Instance) Close() (err error) {
 	i.unattend()
 	if i.workloads != nil {
 		i.workloads.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
-	defer cancel()
-	err := i.telemetry.Close(ctx)
 	if i.gate != nil {
 		i.gate.Behind.End()
 	}
 	i.keepLive(&config.Config{})
 	if i.Store != nil {
-		err = errors.Join(err, i.Store.Close())
+		err = i.Store.Close()
 	}
-	return errors.Join(err, i.Ring.Close()) // the store signs until it is closed
+	err = errors.Join(err, i.Ring.Close()) // the store signs until it is closed
+	return errors.Join(err, serve.CloseTelemetry(i.telemetry))
 }

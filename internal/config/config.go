@@ -30,7 +30,7 @@ type Config struct {
 	OAuth     OAuth                          `key:"oauth" doc:"Access for MCP and A2A clients by OAuth 2.1. Off by default."`
 	Operators Operators                      `key:"operators" doc:"Who operates this server, by role."`
 	Evidence  Evidence                       `key:"evidence" doc:"The evidence log: contents, signatures, witnesses."`
-	Telemetry Telemetry                      `key:"telemetry" doc:"Metrics and traces for operators."`
+	Telemetry Telemetry                      `key:"telemetry" doc:"Metrics, traces and logs for operators."`
 	Proxies   Proxies                        `key:"proxies" doc:"Proxies in front of the server that are trusted to report the addresses of their clients."`
 	Limits    Limits                         `key:"limits" doc:"Limits on callers."`
 	Defaults  Defaults                       `key:"defaults" doc:"Defaults for agents."`
@@ -269,11 +269,12 @@ type Witness struct {
 	Key string `key:"key" required:"true" doc:"Its key, as powerbox witness key prints it: NAME+HASH+BASE64."`
 }
 
-// Telemetry configures metrics and traces. No metric and no span names a
-// principal, an argument or a body.
+// Telemetry configures metrics, traces and where the log is sent. No metric and no span
+// names a principal, an argument or a body.
 type Telemetry struct {
 	Listen string `key:"listen" format:"address" doc:"Address of the metrics for Prometheus, host:port, at /metrics without TLS and token. Use a loopback address, or one in a network of your own. Absent: no metrics."`
 	Traces bool   `key:"traces" doc:"Whether to send a span for every call to the exporter in the OTEL_* environment variables. The span continues the caller's trace, and the agent gets Powerbox's span as its parent."`
+	Logs   bool   `key:"logs" doc:"Whether to send the log to the exporter in the OTEL_* environment variables too. The log on standard error stays the same."`
 }
 
 // Defaults hold where an agent says nothing else.

@@ -72,8 +72,6 @@ func (k checker) checkOAuth() {
 		switch {
 		case i < 0:
 			k.place(at, "there is no agent %q", id)
-		case k.Agents[i].GatewayURL != "":
-			k.place(at, "agent %q has remote gateways, and only the server can look up an access token; remove it here, or remove its gateway_url", id)
 		case len(k.Offers[id]) == 0:
 			k.place(at, "agent %q has no offers, so there is no scope to ask for; add some to offers", id)
 		}

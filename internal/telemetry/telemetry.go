@@ -1,5 +1,5 @@
-// Package telemetry counts and traces what a server does, for the people who
-// run it. It is the only package beside cmd that links OpenTelemetry.
+// Package telemetry counts and traces what a server does, and sends its log on, for the
+// people who run it. It is the only package beside cmd that links OpenTelemetry.
 //
 // Its laws: every label is from a set that configuration or code bounds, so that
 // no caller can make the number of series grow; nothing names a principal, a
@@ -14,12 +14,20 @@
 // headers or of a message of MCP.
 // baggage is not read: it would be words of a caller under Powerbox's name. There is
 // no global provider, propagator or registry.
+//
+// # Log
+//
+// With telemetry.logs each line of the log on standard error is sent to a collector too,
+// after standard error has it and with the values that it has there. So nothing is sent that
+// the log does not show. Lines wait in a bounded queue, and those that are dropped are
+// counted. Messages about exports, and of other libraries, go to standard error alone.
 package telemetry
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +61,7 @@ type Telemetry struct {
 	registry *prometheus.Registry
 	provider *sdk.MeterProvider
 	tracing  *tracing // nil where there are no traces
+	logging  *logging // nil where the log is not sent on
 
 	calls, denials, streamsCut, signals metric.Int64Counter
 	streams                             metric.Int64UpDownCounter
@@ -181,11 +190,17 @@ func (t *Telemetry) Handler() http.Handler {
 	return mux
 }
 
-// Close sends the spans that wait and ends.
+// Close sends the spans and the lines of the log that wait, and ends. Neither takes the
+// other's time.
 func (t *Telemetry) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
+	var lines sync.WaitGroup
+	if t.logging != nil {
+		lines.Go(func() { t.logging.close(ctx) })
+	}
+	defer lines.Wait()
 	if t.tracing != nil {
 		return t.tracing.provider.Shutdown(ctx)
 	}

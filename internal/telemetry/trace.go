@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -31,8 +32,7 @@ func (t *Telemetry) Trace(ctx context.Context, b Build) error {
 	if err != nil {
 		return fmt.Errorf("telemetry.traces: %w", err)
 	}
-	// What OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say goes over ours.
-	r, err := resource.Merge(resource.NewSchemaless(attribute.String("service.name", "powerbox"), attribute.String("service.version", b.Version)), resource.Environment())
+	r, err := resourceOf(b)
 	if err != nil {
 		return fmt.Errorf("telemetry.traces: %w", err)
 	}
@@ -43,6 +43,12 @@ func (t *Telemetry) Trace(ctx context.Context, b Build) error {
 	p := sdk.NewTracerProvider(of...)
 	t.tracing = &tracing{provider: p, tracer: p.Tracer("powerbox")}
 	return nil
+}
+
+// resourceOf is what spans and lines of the log are of. What OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME say goes over ours.
+func resourceOf(b Build) (*resource.Resource, error) {
+	return resource.Merge(resource.NewSchemaless(attribute.String("service.name", "powerbox"), attribute.String("service.version", b.Version)), resource.Environment())
 }
 
 // call is a call that is under way. Its span begins once its message was read, since that
@@ -56,6 +62,7 @@ type call struct {
 
 	once sync.Once
 	span trace.Span
+	id   atomic.Pointer[trace.SpanContext] // of the span; nil until it has begun
 }
 
 type callKey struct{}
@@ -96,6 +103,8 @@ func (c *call) begun(parent, state string) trace.Span {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, named)
 		}
 		_, c.span = c.tracing.tracer.Start(ctx, "powerbox", options...)
+		id := c.span.SpanContext()
+		c.id.Store(&id)
 	})
 	return c.span
 }

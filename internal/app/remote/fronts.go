@@ -20,8 +20,8 @@ func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.
 		return nil, errors.Join(err, main.Close())
 	}
 	fronts := []serve.Front{{Listener: g.tls.On(serve.Limited(serve.Shedding(main, g.tls != nil, g.log), proxies, limits)), Handler: proxies.Handler(serve.GuardHosts(main.Addr(), g.handler(), public))}}
-	if g.options.Metrics != "" {
-		f, err := serve.ListenTelemetry(ctx, g.telemetry, g.options.Metrics, g.log)
+	if g.options.Telemetry.Listen != "" {
+		f, err := serve.ListenTelemetry(ctx, g.telemetry, g.options.Telemetry.Listen, g.log)
 		if err != nil {
 			return nil, errors.Join(err, serve.CloseAll(fronts))
 		}

@@ -70,7 +70,7 @@ type remoteGateway struct {
 	now       func() time.Time
 	log       *slog.Logger
 
-	telemetry *telemetry.Telemetry // nil where nothing is counted or traced
+	telemetry *telemetry.Telemetry // nil where nothing is counted, traced or sent
 	secret    *credential.Placed   // for the agent behind; nil for none
 	child     *stdio.Server        // of --mcp-exec; nil without
 
@@ -95,9 +95,13 @@ type revision struct {
 const statusEvery = 2 * time.Second
 
 // Run runs until ctx ends.
-func Run(ctx context.Context, p Process, o Options) error {
+func Run(ctx context.Context, p Process, o Options) (err error) {
 	g := &remoteGateway{options: o, moved: make(chan struct{}, 1), now: p.Now, log: slog.New(slog.NewJSONHandler(p.Stderr, nil))}
-	var err error
+	if g.telemetry, err = serve.NewTelemetry(ctx, o.Telemetry); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, serve.CloseTelemetry(g.telemetry)) }() // when nothing is logged any more
+	g.log = g.telemetry.Log(g.log)
 	if g.secret, err = loadCredential(ctx, &o, p.Now); err != nil {
 		return err
 	}
@@ -149,14 +153,12 @@ func Run(ctx context.Context, p Process, o Options) error {
 }
 
 func (g *remoteGateway) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), serve.SpanTime)
-	defer cancel()
-	err := g.telemetry.Close(ctx)
 	if f := g.face.Load(); f != nil {
 		f.workloads.Close()
 	}
+	var err error
 	if g.book != nil {
-		err = errors.Join(err, g.book.Close())
+		err = g.book.Close()
 	}
 	if g.spool != nil {
 		err = errors.Join(err, g.spool.Close())
@@ -169,9 +171,6 @@ func (g *remoteGateway) close() error {
 
 func (g *remoteGateway) open(ctx context.Context) error {
 	var err error
-	if g.telemetry, err = serve.NewTelemetry(ctx, g.options.Metrics, g.options.Traces); err != nil {
-		return err
-	}
 	domains := func() *spiffe.Domains { return g.face.Load().workloads.Domains }
 	if g.tls, err = serve.NewTLS("--tls-certificate", g.options.TLS, domains); err != nil {
 		return err
@@ -500,6 +499,17 @@ func (g *remoteGateway) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/jwk-set+json")
 		w.Header().Set("Cache-Control", "public, max-age=60")
 		_, _ = w.Write(set)
+	})
+	mux.HandleFunc("GET "+link.PathResource+"/agents/"+g.enrolled.Agent, func(w http.ResponseWriter, r *http.Request) {
+		metadata := g.face.Load().setup.OAuth.Resource
+		if len(metadata) == 0 {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(metadata)
 	})
 	recorders := "/agents/" + g.enrolled.Agent + "/.well-known/recorders.json"
 	mux.Handle("GET "+recorders, http.RedirectHandler(g.enrolled.Server+recorders, http.StatusTemporaryRedirect))

@@ -31,10 +31,9 @@ type Options struct {
 	Feeds      []string // relays of the feed
 	FeedToken  string   // file with the token for them
 	Dev        bool
-	Metrics    string // address of the metrics, "" for none
+	Telemetry  config.Telemetry
 	TLS        config.TLS
 	Proxies    config.Proxies
-	Traces     bool
 	MCP        MCPOptions
 	Door       DoorOptions
 }

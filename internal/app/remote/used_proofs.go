@@ -32,6 +32,9 @@ func (g *remoteGateway) callers(f *revision) (*identity.Authenticator, error) {
 		return nil, err
 	}
 	believed.Own = proxy.ServerTakes(f.setup.OwnTokens)
+	if len(f.setup.OAuth.Keys) > 0 {
+		believed.Issued = &identity.Provider{Issuer: f.config.Issuer.URL, JWKS: f.setup.OAuth.Keys}
+	}
 	if f.callers, err = identity.New(believed); err != nil {
 		return nil, err
 	}

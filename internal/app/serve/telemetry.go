@@ -7,20 +7,24 @@ import (
 	"net"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/telemetry"
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 
 // NewTelemetry makes the meter that is asked for, nil for none.
-func NewTelemetry(ctx context.Context, listen string, traces bool) (*telemetry.Telemetry, error) {
-	if listen == "" && !traces {
+func NewTelemetry(ctx context.Context, c config.Telemetry) (*telemetry.Telemetry, error) {
+	if c == (config.Telemetry{}) {
 		return nil, nil
 	}
 	own := version.Read()
 	b := telemetry.Build{Version: own.Version, Commit: own.Commit, Go: own.Go}
 	t, err := telemetry.New(b)
-	if err == nil && traces {
+	if err == nil && c.Traces {
 		err = t.Trace(ctx, b)
+	}
+	if err == nil && c.Logs {
+		err = t.SendLog(ctx, b)
 	}
 	return t, err
 }
@@ -39,5 +43,12 @@ func ListenTelemetry(ctx context.Context, t *telemetry.Telemetry, address string
 	return Front{Listener: l, Handler: GuardHosts(l.Addr(), t.Handler()), Plain: true}, nil
 }
 
-// SpanTime bounds how long the last spans may take to be sent.
-const SpanTime = 5 * time.Second
+// lastTime bounds how long the last spans and lines of the log may take to be sent.
+const lastTime = 5 * time.Second
+
+// CloseTelemetry sends the last spans and lines of the log.
+func CloseTelemetry(t *telemetry.Telemetry) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	return t.Close(ctx)
+}

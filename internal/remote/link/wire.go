@@ -105,6 +105,7 @@ type Setup struct {
 	PolicyDigest  string                 `json:"policy_digest"`
 	Trust         map[string]trust.Level `json:"trust,omitempty"` // as in Status
 	Data          DataRules              `json:"data,omitzero"`   // rules that other agents are part of
+	OAuth         OAuth                  `json:"oauth,omitzero"`  // zero where OAuth clients do not reach the agent
 	Digest        string                 `json:"digest"`          // changes with what the gateway is made of
 }
 
@@ -113,6 +114,12 @@ func (s Setup) String() string { return "setup of gateway " + s.Gateway }
 
 // GoString is String.
 func (s Setup) GoString() string { return s.String() }
+
+// OAuth has a gateway believe the access tokens of its server, and say where clients get them.
+type OAuth struct {
+	Keys     json.RawMessage `json:"keys,omitempty"`     // JWK Set that access tokens are signed under
+	Resource json.RawMessage `json:"resource,omitempty"` // metadata of the protected resource (RFC 9728)
+}
 
 // DevUser is a built-in user of a server that runs with --dev.
 type DevUser struct {

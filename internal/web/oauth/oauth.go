@@ -402,16 +402,21 @@ func (h *Handler) resource(w http.ResponseWriter, r *http.Request) error {
 		if err != nil || u.Path != "/"+r.PathValue("path") {
 			continue
 		}
-		h.write(w, http.StatusOK, map[string]any{
-			"resource":                              one.URL,
-			"authorization_servers":                 []string{h.config.Server.URL()},
-			"scopes_supported":                      one.Scopes(),
-			"bearer_methods_supported":              []string{"header"},
-			"resource_name":                         one.Agent,
-			"authorization_details_types_supported": []string{oauth.DetailsType},
-		})
+		h.write(w, http.StatusOK, Metadata(h.config.Server.URL(), one))
 		return nil
 	}
 	http.NotFound(w, r)
 	return nil
+}
+
+// Metadata is that of a protected resource (RFC 9728), whose clients a server authorizes.
+func Metadata(server string, r oauth.Resource) map[string]any {
+	return map[string]any{
+		"resource":                              r.URL,
+		"authorization_servers":                 []string{server},
+		"scopes_supported":                      r.Scopes(),
+		"bearer_methods_supported":              []string{"header"},
+		"resource_name":                         r.Agent,
+		"authorization_details_types_supported": []string{oauth.DetailsType},
+	}
 }
