@@ -83,7 +83,7 @@ func toldByEnvoy(body []byte, header http.Header) *auth.CheckRequest {
 // ownWords are the time of a denial and the name of a door.
 var ownWords = regexp.MustCompile(`"timestamp":"[^"]*"|door (usual|alone) `)
 
-// doorAnswer is an answer of a door: what its client sees, but for what differs each time.
+// doorAnswer is an answer of a door: what its client sees, except for the parts that differ each time.
 type doorAnswer struct {
 	Code    grpccodes.Code
 	Status  int
@@ -269,7 +269,7 @@ func overHTTP(t *testing.T, c *http.Client, url, body string) string {
 	return strconv.Itoa(a.StatusCode) + " " + string(said)
 }
 
-// TestADoorOfGRPCAloneRefusesHTTP: a gateway that asks over HTTP is told what is wrong, and
+// TestADoorOfGRPCAloneRefusesHTTP: a gateway that asks over HTTP is told the reason, and
 // never gets an answer that it takes for a yes.
 func TestADoorOfGRPCAloneRefusesHTTP(t *testing.T) {
 	d := newGRPCDoors(t)

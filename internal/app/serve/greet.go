@@ -38,7 +38,7 @@ type greetedConn struct {
 
 	once  sync.Once
 	err   error
-	began []byte // what was read and not yet returned
+	began []byte // the first bytes, as far as Read has not returned them
 }
 
 var errNoHTTP2 = errors.New("serve: the client does not begin as clients of HTTP/2 do")
@@ -73,7 +73,7 @@ func (c *greetedConn) greet() error {
 	return c.err
 }
 
-// looksLikeHTTP reports whether the bytes in the place of TLS's first ones are of HTTP/1.1.
+// looksLikeHTTP reports whether a connection begins with a method of HTTP/1.1 instead of TLS.
 func looksLikeHTTP(first [5]byte) bool {
 	switch string(first[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
