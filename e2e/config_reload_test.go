@@ -129,6 +129,7 @@ func TestOPS_ReloadIsAllOrNothing(t *testing.T) {
 		"an agent that listens": {strings.Replace(wider, "agents:\n", "agents:\n  - {id: another, upstream: 'http://127.0.0.1:9', grpc: {listen: '127.0.0.1:1'}}\n", 1), "agents.another.grpc.listen cannot change while the server runs; restart it"},
 		"a listener":            {strings.Replace(wider, "listen: ", "listen: 127.0.0.1:1 #", 1), "listen cannot change while the server runs; restart it"},
 		"files of TLS":          {strings.Replace(wider, "issuer:\n", "issuer:\n  tls: {certificate: a.pem, key: a.key}\n", 1), "issuer.tls cannot change while the server runs; restart it"},
+		"a door":                {wider + "\ndoors: [{name: edge, listen: '127.0.0.1:1', grpc_only: true, routes: [{agent: documents}]}]\n", "doors cannot change while the server runs; restart it"},
 		"another store":         {another, "store.durability cannot change while the server runs; restart it"},
 		"resources":             {strings.Replace(wider, "name: Salary table", "name: Salaries", 1), "resources cannot change while the server runs; restart it"},
 		"a scope of no agent":   {strings.Replace(wider, "    documents: [documents:read/retrieve, ", "    nowhere: [a/b]\n    documents: [documents:read/retrieve, ", 1), "nowhere"},

@@ -25,7 +25,7 @@ type DoorFront struct {
 func (i *Instance) openDoors(log *slog.Logger) error {
 	for n, c := range i.Config.Doors {
 		at := fmt.Sprintf("doors[%d]", n)
-		d := &doors.Door{Name: c.Name, PeerCertificates: c.PeerCertificates, Routes: doorRoutes(c.Routes), Gateway: i.gateway, BodyLimit: int(i.Config.Defaults.BodyLimit), Log: log}
+		d := &doors.Door{Name: c.Name, PeerCertificates: c.PeerCertificates, Routes: doorRoutes(c.Routes), Gateway: i.gateway, BodyLimit: int(i.Config.Defaults.BodyLimit), BodyTime: i.Config.Limits.BodyTime, Log: log}
 		if c.TokenFile != "" {
 			token, err := i.ReadFile(string(c.TokenFile))
 			if err != nil {

@@ -48,19 +48,7 @@ func (i *Instance) listen(ctx context.Context, main net.Listener, log *slog.Logg
 	if err != nil {
 		return nil, errors.Join(err, serve.CloseAll(fronts))
 	}
-	for n, f := range fronts {
-		if f.Plain {
-			fronts[n].Listener = serve.Limited(f.Listener, nil, i.Config.Limits)
-			continue
-		}
-		fronts[n].Listener, fronts[n].Handler = serve.Limited(serve.Shedding(f.Listener, settings != nil, log), proxies, i.Config.Limits), proxies.Handler(f.Handler)
-		if n > 0 {
-			fronts[n].Listener = settings.On(fronts[n].Listener, "h2")
-		} else {
-			fronts[n].Listener = settings.On(fronts[n].Listener)
-		}
-	}
-	return fronts, nil
+	return serve.Edge{TLS: settings, Proxies: proxies, Limits: i.Config.Limits, Log: log}.Before(fronts), nil
 }
 
 // Server is how the server serves.

@@ -55,7 +55,8 @@ func (g *remoteGateway) door(ctx context.Context) ([]serve.Front, error) {
 	if o.Listen == "" {
 		return nil, nil
 	}
-	d := &doors.Door{Name: "gateway", PeerCertificates: o.Certificates, Gateway: asked{g}, BodyLimit: int(g.face.Load().config.Defaults.BodyLimit), Log: g.log}
+	config := g.face.Load().config
+	d := &doors.Door{Name: "gateway", PeerCertificates: o.Certificates, Gateway: asked{g}, BodyLimit: int(config.Defaults.BodyLimit), BodyTime: config.Limits.BodyTime, Log: g.log}
 	for _, p := range []string{strings.TrimSuffix(a2apb.Service1, "/"), strings.TrimSuffix(a2apb.Service03, "/")} {
 		d.Routes = append(d.Routes, doors.Route{Path: p, Agent: g.enrolled.Agent})
 	}

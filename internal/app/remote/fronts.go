@@ -10,16 +10,16 @@ import (
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 )
 
-// fronts are the addresses of the gateway: that of HTTP, and that of gRPC where
-// it is taken. After an error none of them is open.
+// fronts are the addresses of the gateway: that of HTTP, that of its metrics, that of its
+// door and that of gRPC. After an error none of them is open.
 func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.Front, error) {
 	public := g.face.Load().gateway.URL(g.enrolled.Agent)
-	limits := g.face.Load().config.Limits
 	proxies, err := serve.ProxiesOf(g.options.Proxies)
 	if err != nil {
 		return nil, errors.Join(err, main.Close())
 	}
-	fronts := []serve.Front{{Listener: g.tls.On(serve.Limited(serve.Shedding(main, g.tls != nil, g.log), proxies, limits)), Handler: proxies.Handler(serve.GuardHosts(main.Addr(), g.handler(), public))}}
+	edge := serve.Edge{TLS: g.tls, Proxies: proxies, Limits: g.face.Load().config.Limits, Log: g.log}
+	fronts := []serve.Front{{Listener: main, Handler: serve.GuardHosts(main.Addr(), g.handler(), public)}}
 	if g.options.Telemetry.Listen != "" {
 		f, err := serve.ListenTelemetry(ctx, g.telemetry, g.options.Telemetry.Listen, g.log)
 		if err != nil {
@@ -33,7 +33,7 @@ func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.
 	}
 	fronts = append(fronts, door...)
 	if g.options.GRPC == "" {
-		return fronts, nil
+		return edge.Before(fronts), nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", g.options.GRPC)
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *remoteGateway) fronts(ctx context.Context, main net.Listener) ([]serve.
 	if g.options.Dev && !serve.Loopback(l.Addr()) {
 		return nil, errors.Join(errors.New("--dev listens on loopback addresses only"), l.Close(), serve.CloseAll(fronts))
 	}
-	return append(fronts, serve.Front{Listener: g.tls.On(serve.Limited(serve.Shedding(l, g.tls != nil, g.log), proxies, limits), "h2"), Handler: proxies.Handler(serve.GuardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.Address))}), nil
+	return edge.Before(append(fronts, serve.Front{Listener: l, Handler: serve.GuardHosts(l.Addr(), http.HandlerFunc(g.serveGRPC), g.options.Address)})), nil
 }
 
 // serveGRPC serves under the configuration that is in force.

@@ -531,7 +531,7 @@ func (g *remoteGateway) issuing(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)); err != nil { //nolint:forbidigo // the connection has the machine's clock
+		if err := gateway.Timely(w, r, bodyTime); err != nil {
 			http.Error(w, "this gateway cannot bound the time of a body", http.StatusInternalServerError)
 			return
 		}

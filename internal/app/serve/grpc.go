@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"time"
 
@@ -22,7 +23,7 @@ func (s Server) serverOf(f Front) server {
 	if f.GRPC == nil {
 		return s.server(f.Handler)
 	}
-	return grpcServer{f.GRPC(f.Handler, s.within()...)}
+	return grpcServer{f.GRPC(f.Handler, s.within()...), s.Log}
 }
 
 const (
@@ -41,7 +42,13 @@ func (s Server) within() []grpc.ServerOption {
 }
 
 // grpcServer is a server of gRPC.
-type grpcServer struct{ *grpc.Server }
+type grpcServer struct {
+	*grpc.Server
+	log *slog.Logger
+}
+
+// Serve implements [server].
+func (s grpcServer) Serve(l net.Listener) error { return s.Server.Serve(greeted{l, s.log}) }
 
 // Shutdown implements [server].
 func (s grpcServer) Shutdown(ctx context.Context) error {

@@ -400,17 +400,28 @@ func (x *received) noCall() (status int, err error) {
 	return 0, nil
 }
 
+// Timely bounds the time in which the body of a request has to come.
+func Timely(w http.ResponseWriter, r *http.Request, within time.Duration) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(within)); err != nil { //nolint:forbidigo // the connection has the machine's clock
+		return err
+	}
+	r.Body = timelyBody{r.Body, control}
+	return nil
+}
+
 // timely bounds the time in which a body has to come. Answers have no such
 // limit, since they may be streams.
 func (g *Gateway) timely(serve func(http.ResponseWriter, *http.Request, *agent, string)) func(http.ResponseWriter, *http.Request, *agent, string) {
 	return func(w http.ResponseWriter, r *http.Request, a *agent, skill string) {
-		control := http.NewResponseController(w)
-		if err := control.SetReadDeadline(time.Now().Add(g.config.BodyTime)); err != nil { //nolint:forbidigo // the connection has the machine's clock
+		if err := Timely(w, r, g.config.BodyTime); err != nil {
 			g.config.Log.ErrorContext(r.Context(), "no deadline for a body", "error", err)
 			http.Error(w, "this server cannot bound the time of a body", http.StatusInternalServerError)
 			return
 		}
-		r.Body = timelyBody{r.Body, control}
 		serve(w, r, a, skill)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -40,7 +41,7 @@ func (d *deciding) AdviseGRPC(agent string, r *http.Request, _ gateway.Carries) 
 // path of one agent as that of another would decide by the rules of the wrong one.
 func TestATK96_AnotherSpellingIsNoOtherAgent(t *testing.T) {
 	g := &deciding{}
-	d := &doors.Door{Name: "edge", Gateway: g, BodyLimit: 1000, Log: slog.New(slog.DiscardHandler), Routes: []doors.Route{
+	d := &doors.Door{Name: "edge", Gateway: g, BodyLimit: 1000, BodyTime: time.Minute, Log: slog.New(slog.DiscardHandler), Routes: []doors.Route{
 		{Path: "/agents", Agent: "outer"}, {Path: "/agents/notes", Agent: "notes"}, {Host: "tools.example.com", Path: "/", Agent: "tools"},
 	}}
 	h, err := d.Handler()

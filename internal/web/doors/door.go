@@ -3,11 +3,15 @@ package doors
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
+
+	proc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 )
@@ -29,6 +33,7 @@ type Door struct {
 	Routes           []Route
 	Gateway          Decider
 	BodyLimit        int
+	BodyTime         time.Duration // in which a question has to come
 	// Current waits until this node knows what others have written, before a question that
 	// [Door.GRPC] takes is decided; nil for a node alone.
 	Current func(context.Context) error
@@ -48,9 +53,19 @@ func (d *Door) Handler() (http.Handler, error) {
 	if d.Token != "" && len(d.Token) < minToken {
 		return nil, fmt.Errorf("the token has %d bytes; want at least %d", len(d.Token), minToken)
 	}
+	if d.BodyTime <= 0 {
+		return nil, errors.New("doors: BodyTime must be positive")
+	}
 	d.Routes = inOrder(d.Routes)
 	server := d.grpcServer(func(context.Context) error { return nil }) // what stands before this handler looked
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lasts := r.ProtoMajor == 2 && r.URL.Path == proc.ExternalProcessor_Process_FullMethodName; !lasts {
+			if err := gateway.Timely(w, r, d.BodyTime); err != nil {
+				d.Log.ErrorContext(r.Context(), "no deadline for a question", slog.String("door", d.Name), slog.Any("error", err))
+				http.Error(w, "this server cannot bound the time of a question", http.StatusInternalServerError)
+				return
+			}
+		}
 		if !d.mayAsk(r) {
 			http.Error(w, wantsToken, http.StatusUnauthorized)
 			return

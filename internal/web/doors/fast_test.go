@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
@@ -73,6 +74,9 @@ type asker struct{ from func(string) }
 
 func (a asker) Advise(r *http.Request, _ gateway.Carries) gateway.Advice {
 	a.from(peer.Of(r).Network())
+	if until, ok := r.Context().Deadline(); ok {
+		panic("the time of a message bounds its decision: " + until.String())
+	}
 	return gateway.Advice{Status: http.StatusForbidden}
 }
 
@@ -90,7 +94,7 @@ func TestADoorOfGRPCAloneKeepsWhatStandsBeforeIt(t *testing.T) {
 	var from string
 	var behind error
 	d := &doors.Door{
-		Name: "fast", Routes: []doors.Route{{Path: "/agents/notes", Agent: "notes"}}, BodyLimit: 1 << 20, Log: slog.New(slog.DiscardHandler),
+		Name: "fast", Routes: []doors.Route{{Path: "/agents/notes", Agent: "notes"}}, BodyLimit: 1 << 20, BodyTime: time.Minute, Log: slog.New(slog.DiscardHandler),
 		Gateway: asker{func(address string) {
 			if from = address; address == "192.0.2.8" {
 				panic("of a test")

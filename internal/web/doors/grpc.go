@@ -29,6 +29,9 @@ func (d *Door) grpcServer(current func(context.Context) error, more ...grpc.Serv
 	server := grpc.NewServer(append(more,
 		grpc.MaxRecvMsgSize(d.BodyLimit+1<<20),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (a any, err error) {
+			if a, ok := ctx.Value(admissionKey{}).(*admission); ok {
+				ctx = a.ctx // the message is here
+			}
 			defer d.recovered(ctx, &err)
 			if err := current(ctx); err != nil {
 				return nil, err
@@ -64,7 +67,10 @@ func (d *Door) current(ctx context.Context) error {
 }
 
 // admission is what became of a call at Admit.
-type admission struct{ ctx context.Context }
+type admission struct {
+	ctx  context.Context
+	late context.CancelFunc // of the time in which its message has to come
+}
 
 type admissionKey struct{}
 
@@ -87,7 +93,11 @@ func (d *Door) GRPC(admit http.Handler, more ...grpc.ServerOption) *grpc.Server 
 		if a.ctx == nil {
 			return nil, status.Error(codes.Unauthenticated, wantsToken)
 		}
-		return a.ctx, nil
+		if call.FullMethodName == proc.ExternalProcessor_Process_FullMethodName {
+			return a.ctx, nil // it lasts as long as the request that it is about
+		}
+		ctx, a.late = context.WithTimeout(a.ctx, d.BodyTime) // ends with the call, too
+		return ctx, nil
 	}))...)
 }
 
