@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -272,5 +273,27 @@ func TestEXT20_ALedgerBehindAnArchiveIsKept(t *testing.T) {
 	again := scoresOf(k)
 	if got := tell(t, again); k.place != 10 || k.read != 10 || want.Scores[1].Counts.Achieved != 2 || !cmp.Equal(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(Pair{})) {
 		t.Errorf("%d records are kept, read from %d: %+v; want %+v", k.place, k.read, got, want)
+	}
+}
+
+// A server on which nobody looks at scores or the graph counts behind the log, at a bounded rate,
+// and learns no levels by that. So the first page has few records to read.
+func TestEXT20_TheLedgerFollowsUnwatched(t *testing.T) {
+	k := &keptShelf{shelf: &shelf{}}
+	k.work(t, "mail", evidence.Achieved, 1500)
+	s := scoresOf(k)
+	for _, want := range []int64{2004, 3000, 3000} { // the log gives three records at a time
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), behindEvery*3/2)
+			defer cancel()
+			s.FollowBehind(ctx)
+		})
+		if s.ledger.place != want || s.Levels() != nil {
+			t.Errorf("%d records are counted, levels %v; want %d and no level", s.ledger.place, s.Levels(), want)
+		}
+	}
+	k.read = int64(len(k.all))
+	if _, err := s.Pairs(t.Context(), time.Time{}); err != nil || k.read != 3000 {
+		t.Errorf("a page reads from %d: %v; want from 3000", k.read, err)
 	}
 }

@@ -38,6 +38,10 @@ const (
 	// scoresLook how many a page takes over. Behind a start, a page does not wait for all.
 	scoresChunk = 500
 	scoresLook  = 5000
+	// behindEvery is how often new records are taken over where no call asks for a level, and
+	// behindChunks how many times [scoresChunk] of them.
+	behindEvery  = time.Second
+	behindChunks = 4
 )
 
 // Scores are the scores of the protected agents, from the evidence of the store
@@ -73,24 +77,24 @@ type levels struct {
 // Update brings the scores up to date.
 func (s *Scores) Update(ctx context.Context) error {
 	for {
-		if all, err := s.advance(ctx); err != nil || all {
+		if all, err := s.advance(ctx, true); err != nil || all {
 			return err
 		}
 	}
 }
 
-// advance takes over some records, and keeps the ledger now and then.
-func (s *Scores) advance(ctx context.Context) (all bool, err error) {
-	all, draft, err := s.take(ctx)
+// advance takes over some records, and keeps the ledger now and then. It learns the levels when
+// these are all, if they are wanted.
+func (s *Scores) advance(ctx context.Context, levels bool) (all bool, err error) {
+	all, draft, err := s.take(ctx, levels)
 	if draft != nil {
 		s.keep(ctx, draft)
 	}
 	return all, err
 }
 
-// take takes over some records. It knows the levels when these are all. It returns the ledger
-// where it is to be kept, nil otherwise.
-func (s *Scores) take(ctx context.Context) (all bool, due *draft, err error) {
+// take takes over some records. It returns the ledger where it is to be kept, nil otherwise.
+func (s *Scores) take(ctx context.Context, wanted bool) (all bool, due *draft, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.load(ctx); err != nil {
@@ -100,8 +104,8 @@ func (s *Scores) take(ctx context.Context) (all bool, due *draft, err error) {
 	if s.due() {
 		due = s.draft(ctx)
 	}
-	if err != nil || !all {
-		return false, due, err
+	if err != nil || !all || !wanted {
+		return all, due, err
 	}
 	now := s.Now()
 	l := &levels{of: map[string]trust.Level{}, at: now}
@@ -142,6 +146,21 @@ func (s *Scores) Follow(ctx context.Context) {
 	periodic.Later(ctx, scoresEvery, func(ctx context.Context) {
 		if err := s.Update(ctx); err != nil && ctx.Err() == nil {
 			s.Slog.ErrorContext(ctx, "the scores of agents are not brought up to date", slog.Any("error", err))
+		}
+	})
+}
+
+// FollowBehind takes over new records at a bounded rate until ctx ends, so that a page about
+// them has few to read, however long nobody looked. It learns no levels.
+func (s *Scores) FollowBehind(ctx context.Context) {
+	periodic.Later(ctx, behindEvery, func(ctx context.Context) {
+		for range behindChunks {
+			if all, err := s.advance(ctx, false); err != nil || all {
+				if err != nil && ctx.Err() == nil {
+					s.Slog.WarnContext(ctx, "new records are not counted for scores and graph yet", slog.Any("error", err))
+				}
+				return
+			}
 		}
 	})
 }
