@@ -195,6 +195,9 @@ const idSlack = time.Minute
 // asked for. The ids know: they begin with the time of their making, and there
 // is an index on them. A gateway's records can come long after their time, so
 // that the log is not in the order of time and its places do not know.
+//
+// The plus has both databases use the index on ids. Otherwise they walk through the
+// places from the beginning of the log.
 func (r Reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 	begins, err := r.Begins()
 	if err != nil || q.Since.IsZero() {
@@ -204,9 +207,16 @@ func (r Reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 	if err := since.SetTime(uint64(max(0, q.Since.Add(-idSlack).UnixMilli()))); err != nil {
 		return 0, err
 	}
+	first := "rec_" + strings.ToLower(since.String())
+	if below := to - int64(q.Scan); q.Scan > 0 && below > begins {
+		// Where more remains than a page looks at, how much that is does not matter.
+		var more bool
+		if err := r.db.QueryRow("SELECT EXISTS (SELECT 1 FROM record WHERE id >= ? AND +place < ?)", first, below).Scan(&more); err != nil || more {
+			return begins, err
+		}
+	}
 	floor := to
-	err = r.db.QueryRow("SELECT COALESCE(MIN(place), CAST(? AS BIGINT)) FROM record WHERE id >= ? AND place < ?",
-		to, "rec_"+strings.ToLower(since.String()), to).Scan(&floor)
+	err = r.db.QueryRow("SELECT COALESCE(MIN(+place), CAST(? AS BIGINT)) FROM record WHERE id >= ? AND +place < ?", to, first, to).Scan(&floor)
 	return max(floor, min(begins, to)), err
 }
 
