@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -276,20 +275,15 @@ func TestEXT20_ALedgerBehindAnArchiveIsKept(t *testing.T) {
 	}
 }
 
-// A server on which nobody looks at scores or the graph counts behind the log, at a bounded rate,
+// A server on which nobody looks at scores or the graph counts behind the log, in bounded steps,
 // and learns no levels by that. So the first page has few records to read.
 func TestEXT20_TheLedgerFollowsUnwatched(t *testing.T) {
 	k := &keptShelf{shelf: &shelf{}}
 	k.work(t, "mail", evidence.Achieved, 1500)
 	s := scoresOf(k)
 	for _, want := range []int64{2004, 3000, 3000} { // the log gives three records at a time
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), behindEvery*3/2)
-			defer cancel()
-			s.FollowBehind(ctx)
-		})
-		if s.ledger.place != want || s.Levels() != nil {
-			t.Errorf("%d records are counted, levels %v; want %d and no level", s.ledger.place, s.Levels(), want)
+		if all, err := s.CatchUp(t.Context()); err != nil || all != (want == 3000) || s.ledger.place != want || s.Levels() != nil {
+			t.Errorf("%d records are counted, all %t, levels %v: %v; want %d and no level", s.ledger.place, all, s.Levels(), err, want)
 		}
 	}
 	k.read = int64(len(k.all))

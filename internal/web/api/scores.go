@@ -38,10 +38,8 @@ const (
 	// scoresLook how many a page takes over. Behind a start, a page does not wait for all.
 	scoresChunk = 500
 	scoresLook  = 5000
-	// behindEvery is how often new records are taken over where no call asks for a level, and
-	// behindChunks how many times [scoresChunk] of them.
-	behindEvery  = time.Second
-	behindChunks = 4
+	// catchUpChunks is how many times that many are taken over behind the log.
+	catchUpChunks = 4
 )
 
 // Scores are the scores of the protected agents, from the evidence of the store
@@ -150,19 +148,16 @@ func (s *Scores) Follow(ctx context.Context) {
 	})
 }
 
-// FollowBehind takes over new records at a bounded rate until ctx ends, so that a page about
-// them has few to read, however long nobody looked. It learns no levels.
-func (s *Scores) FollowBehind(ctx context.Context) {
-	periodic.Later(ctx, behindEvery, func(ctx context.Context) {
-		for range behindChunks {
-			if all, err := s.advance(ctx, false); err != nil || all {
-				if err != nil && ctx.Err() == nil {
-					s.Slog.WarnContext(ctx, "new records are not counted for scores and graph yet", slog.Any("error", err))
-				}
-				return
-			}
+// CatchUp takes over a bounded number of new records, and reports whether these are all. It
+// learns no levels. Called now and then, it leaves a page few records to read, however long
+// nobody looked.
+func (s *Scores) CatchUp(ctx context.Context) (all bool, err error) {
+	for range catchUpChunks {
+		if all, err := s.advance(ctx, false); err != nil || all {
+			return all, err
 		}
-	})
+	}
+	return false, nil
 }
 
 // Level returns the level of an agent, the lowest where it is not known now
