@@ -135,7 +135,7 @@ func (r Reader) segment() (s segment, err error) {
 
 // named returns the indexed members of a record, as they are in its bytes. It parses none of
 // which each member occurs once: canonical JSON has one spelling, in which no string has these
-// bytes. What is not the record's own member is an argument's, and does no harm.
+// bytes. A member of an argument may be among them, and does no harm.
 func named(record []byte) (out [][]byte) {
 	for _, member := range indexed {
 		begins := []byte(`"` + member + `":"`)

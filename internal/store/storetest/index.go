@@ -40,7 +40,7 @@ func among(n int) evidence.Record {
 	return r
 }
 
-// Searches find the same with and without an index, and with an index they find what is rare
+// Searches find the same with and without an index, and with an index they find rare records
 // without a look at what others did.
 func searchesWithAnIndexFindTheSame(t *testing.T, place Place) {
 	f := newFixture(t, place)

@@ -88,7 +88,7 @@ func (l *longLog) From(_ context.Context, place int64) ([]evidence.Sealed, error
 }
 
 // TestActivityReadsABoundedPartOfTheLog follows the log, and begins anew near its end after a long
-// time in which nobody looked.
+// time without a look.
 func TestActivityReadsABoundedPartOfTheLog(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 30, 0, time.UTC)
 	one := &logOf{}

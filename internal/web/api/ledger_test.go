@@ -275,7 +275,7 @@ func TestEXT20_ALedgerBehindAnArchiveIsKept(t *testing.T) {
 	}
 }
 
-// A server on which nobody looks at scores or the graph counts behind the log, in bounded steps,
+// A server without readers of scores and the graph counts behind the log, in bounded steps,
 // and learns no levels by that. So the first page has few records to read.
 func TestEXT20_TheLedgerFollowsUnwatched(t *testing.T) {
 	k := &keptShelf{shelf: &shelf{}}

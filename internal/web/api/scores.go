@@ -149,8 +149,8 @@ func (s *Scores) Follow(ctx context.Context) {
 }
 
 // CatchUp takes over a bounded number of new records, and reports whether these are all. It
-// learns no levels. Called now and then, it leaves a page few records to read, however long
-// nobody looked.
+// learns no levels. Called now and then, it leaves a page few records to read, also
+// after a long time without a look.
 func (s *Scores) CatchUp(ctx context.Context) (all bool, err error) {
 	for range catchUpChunks {
 		if all, err := s.advance(ctx, false); err != nil || all {
