@@ -155,7 +155,7 @@ func (s *series) measureAt(ctx context.Context, t *town, times int, progress io.
 
 // The program is quiet when it spends less than quiet in a pause.
 const (
-	pause = 300 * time.Millisecond
+	pause = 1500 * time.Millisecond // longer than the server waits between two looks at its log
 	quiet = 20 * time.Millisecond
 )
 

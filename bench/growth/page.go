@@ -28,8 +28,8 @@ The exponent is the slope of log(cost) over log(size) through the three sizes, b
 CPU is user and system time. That of a request is the program's, as the median of %d requests, one after the other. A governed call writes two signed records. Export counts the command and the server.
 The first costs of a series are fixed costs of the program in part, so a linear part that is still small shows in the largest size first.
 
-Activity and other searches look at 20,000 records at most, so their cost rises until the log has as many.
-The first Graph page ever reads the log once, behind the page. The server keeps what it has counted, and continues there after a restart.
+Searches for an agent, a caller or a user use an index that the server makes behind the log. Other searches look at 20,000 records at most, so their cost rises until the log has as many.
+The server counts for Graph behind the log when calls leave time for it. A page that comes earlier has the rest read. The server keeps what it has counted, and continues there after a restart.
 The server has 16 bytes and an end in memory for every revocation whose target has not expired, and reads these at its start. It also makes or reads a key for each agent then.
 `
 

@@ -273,19 +273,6 @@ func (i *Instance) asksTrust() bool {
 	return false
 }
 
-// followScores keeps the scores up to date until ctx ends, where calls ask for them. The
-// channel that it returns is closed then.
-func (i *Instance) followScores(ctx context.Context) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if i.asksTrust() {
-			i.scores.Follow(ctx)
-		}
-	}()
-	return done
-}
-
 // AgentURL is the public URL of a configured agent at the gateway.
 func (i *Instance) AgentURL(id string) string {
 	if c := i.configured(id); c != nil {

@@ -51,7 +51,7 @@ func Serve(ctx context.Context, a Assembly) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	i.warnDegraded(ctx, log)
-	asked, followed, pruned, settled := i.askOn(ctx, stop), i.followScores(ctx), i.prune(ctx, log), i.settle(ctx, log)
+	asked, followed, pruned, settled := i.askOn(ctx, stop), i.followLog(ctx, log), i.prune(ctx, log), i.settle(ctx, log)
 	err = i.Server(log).Serve(ctx, fronts)
 	stop(nil)
 	<-followed

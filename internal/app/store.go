@@ -41,6 +41,8 @@ type storage interface {
 	KeepCosigned(ctx context.Context, signed []byte) error
 	Empty(ctx context.Context) (bool, error)
 	Probe(ctx context.Context) error
+	// Index adds some records to the index of searches, and reports whether there are more.
+	Index(ctx context.Context) (more bool, err error)
 	Close() error
 }
 

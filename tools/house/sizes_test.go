@@ -31,7 +31,7 @@ var wideInterfaces = map[string]wide{
 	"internal/issuing/approval.Reader": {0, "a snapshot, put together of its subjects; functions take a subject"},
 	"internal/issuing/approval.Tx":     {0, "a transaction, put together of its subjects; functions take a subject"},
 	"internal/app.storage":             {5, "all that an instance uses of either store, put together of what its parts declare"},
-	"internal/store/storetest.Store":   {17, "all that the contract of both stores is about"},
+	"internal/store/storetest.Store":   {18, "all that the contract of both stores is about"},
 	"internal/proxy/gateway.binding":   {0, "a binding, put together of its four parts; the stages take a part"},
 	"internal/issuing/oauth.Issuing":   {6, "all that a token endpoint does with capabilities, by one issuer"},
 	"gate.Revocations":                 {6, "one state that a call is decided by: two values could answer from different moments"},

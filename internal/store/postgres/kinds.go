@@ -79,3 +79,10 @@ func (s *Store) KeepLedger(ctx context.Context, place int64, body []byte) error 
 		return s.update(ctx, func(t *transaction) error { return change(t.Tx) })
 	})
 }
+
+// Index adds records to the index of the log; see [rows.Index].
+func (s *Store) Index(ctx context.Context) (more bool, err error) {
+	return rows.Index(func(look func(rows.Reader) error) error { return s.view(ctx, look) }, func(change func(rows.Tx) error) error {
+		return s.update(issuer.Lazy(ctx), func(t *transaction) error { return change(t.Tx) })
+	})
+}

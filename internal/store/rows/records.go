@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -21,48 +22,133 @@ import (
 func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 	var page issuer.RecordPage
 	w, err := r.window(q)
-	if err != nil || w.from >= w.to {
+	if err != nil || w.floor >= w.to {
 		return page, err
 	}
-	until := int64(math.MaxInt64)
-	if !q.Until.IsZero() {
-		until = q.Until.UnixMilli()
+	s, err := newSearch(q)
+	if err != nil {
+		return page, err
 	}
-	query, args := "SELECT bytes FROM record WHERE place >= ? AND place < ? AND time >= ? AND time <= ?", []any{w.from, w.to, sinceMilli(q), until}
+	ends := w.floor // of the index
+	if s.indexed {
+		if ends, err = r.posted(); err != nil {
+			return page, err
+		}
+		ends = min(max(ends, w.floor), w.to)
+	}
+	from, left := ends, int64(math.MaxInt64)
+	if q.Scan > 0 {
+		from = max(ends, w.to-int64(q.Scan))
+		left = int64(q.Scan) - (w.to - from)
+	}
+	full, err := s.take(&page, r.eachSealed("SELECT bytes FROM record WHERE place >= ? AND place < ? AND "+s.where+" ORDER BY place DESC", append([]any{from, w.to}, s.args...)...))
+	switch {
+	case err != nil:
+		return issuer.RecordPage{}, err
+	case full || from == w.floor:
+	case from > ends || left == 0:
+		page.Next, err = r.idAt(from)
+	default:
+		return r.proposed(s, page, window{w.floor, ends}, left)
+	}
+	return page, err
+}
+
+// proposed adds to a page the records of a window that the index proposes, and looks at no more
+// than left of them.
+func (r Reader) proposed(s search, page issuer.RecordPage, w window, left int64) (issuer.RecordPage, error) {
+	var places []any
+	look := func() (full bool, err error) {
+		if len(places) == 0 {
+			return false, nil
+		}
+		for len(places) < placesRead { // one statement to compile
+			places = append(places, places[len(places)-1])
+		}
+		full, err = s.take(&page, r.eachSealed("SELECT bytes FROM record WHERE place IN (?"+strings.Repeat(", ?", placesRead-1)+") AND "+s.where+" ORDER BY place DESC", append(places, s.args...)...))
+		places = places[:0]
+		return full, err
+	}
+	lowest := w.to
+	for place, err := range r.placesOf(s.name, w.floor, w.to) {
+		full := false
+		if err == nil && (left == 0 || len(places) == placesRead) {
+			full, err = look()
+		}
+		if err != nil {
+			return issuer.RecordPage{}, err
+		}
+		if full {
+			return page, nil
+		}
+		if left == 0 {
+			page.Next, err = r.idAt(lowest)
+			return page, err
+		}
+		left, lowest, places = left-1, place, append(places, place)
+	}
+	if _, err := look(); err != nil {
+		return issuer.RecordPage{}, err
+	}
+	return page, nil
+}
+
+// search is a query on its way to the database.
+type search struct {
+	query   issuer.RecordQuery
+	where   string
+	args    []any
+	name    name // that the index is asked for
+	indexed bool
+	rank    int // of the member in the index
+}
+
+func newSearch(q issuer.RecordQuery) (search, error) {
+	s := search{query: q, where: "time >= ? AND time <= ?", args: []any{sinceMilli(q), int64(math.MaxInt64)}}
+	if !q.Until.IsZero() {
+		s.args[1] = q.Until.UnixMilli()
+	}
 	for _, m := range members(q, evidence.Record{}) {
 		if m.wanted == "" {
 			continue
 		}
 		text, err := m.text()
 		if err != nil {
-			return page, err
+			return s, err
 		}
-		query, args = query+" AND instr(bytes, ?) > 0", append(args, text)
+		s.where, s.args = s.where+" AND instr(bytes, ?) > 0", append(s.args, text)
+		if at := slices.Index(indexed[:], m.name); at >= 0 && (!s.indexed || at < s.rank) {
+			s.name, s.indexed, s.rank = nameOf(text), true, at
+		}
 	}
 	if q.Agents != nil {
 		text, more, err := ofAgents(q.Agents)
 		if err != nil {
-			return page, err
+			return s, err
 		}
-		query, args = query+" AND "+text, append(args, more...)
+		s.where, s.args = s.where+" AND "+text, append(s.args, more...)
 	}
-	for s, err := range r.eachSealed(query+" ORDER BY place DESC", args...) {
+	return s, nil
+}
+
+// take adds to a page what the query selects of records that were found, and reports whether
+// the page is full.
+func (s search) take(page *issuer.RecordPage, found iter.Seq2[evidence.Sealed, error]) (full bool, err error) {
+	q := s.query
+	for one, err := range found {
 		if err != nil {
-			return issuer.RecordPage{}, err
+			return false, err
 		}
-		if slices.ContainsFunc(members(q, s.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) ||
-			q.Agents != nil && !slices.Contains(q.Agents, s.Record().AgentID) {
+		if slices.ContainsFunc(members(q, one.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) ||
+			q.Agents != nil && !slices.Contains(q.Agents, one.Record().AgentID) {
 			continue
 		}
-		if page.Records = append(page.Records, s); len(page.Records) == q.Limit {
-			page.Next = s.Record().ID
-			return page, nil
+		if page.Records = append(page.Records, one); len(page.Records) == q.Limit {
+			page.Next = one.Record().ID
+			return true, nil
 		}
 	}
-	if w.from > w.floor {
-		page.Next, err = r.idAt(w.from)
-	}
-	return page, err
+	return false, nil
 }
 
 // ofAgents is the condition that one of some agents is named in a record.
@@ -81,9 +167,8 @@ func ofAgents(agents []string) (text string, args []any, err error) {
 	return "(" + strings.Join(named, " OR ") + ")", args, nil
 }
 
-// window is the places of the log that a page looks at: from is in it, to is
-// not. Nothing that is asked for is below floor.
-type window struct{ floor, from, to int64 }
+// window is the places of the log that a query is about: floor is in it, to is not.
+type window struct{ floor, to int64 }
 
 func (r Reader) window(q issuer.RecordQuery) (w window, err error) {
 	if q.Before == "" {
@@ -100,10 +185,6 @@ func (r Reader) window(q issuer.RecordQuery) (w window, err error) {
 	if err != nil {
 		return w, fmt.Errorf("store: records: %w", err)
 	}
-	w.from = w.floor
-	if q.Scan > 0 {
-		w.from = max(w.floor, w.to-int64(q.Scan))
-	}
 	return w, nil
 }
 
@@ -114,6 +195,9 @@ const idSlack = time.Minute
 // asked for. The ids know: they begin with the time of their making, and there
 // is an index on them. A gateway's records can come long after their time, so
 // that the log is not in the order of time and its places do not know.
+//
+// The plus has both databases use the index on ids. Otherwise they walk through the
+// places from the beginning of the log.
 func (r Reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 	begins, err := r.Begins()
 	if err != nil || q.Since.IsZero() {
@@ -123,9 +207,16 @@ func (r Reader) floor(q issuer.RecordQuery, to int64) (int64, error) {
 	if err := since.SetTime(uint64(max(0, q.Since.Add(-idSlack).UnixMilli()))); err != nil {
 		return 0, err
 	}
+	first := "rec_" + strings.ToLower(since.String())
+	if below := to - int64(q.Scan); q.Scan > 0 && below > begins {
+		// Where more remains than a page looks at, how much that is does not matter.
+		var more bool
+		if err := r.db.QueryRow("SELECT EXISTS (SELECT 1 FROM record WHERE id >= ? AND +place < ?)", first, below).Scan(&more); err != nil || more {
+			return begins, err
+		}
+	}
 	floor := to
-	err = r.db.QueryRow("SELECT COALESCE(MIN(place), CAST(? AS BIGINT)) FROM record WHERE id >= ? AND place < ?",
-		to, "rec_"+strings.ToLower(since.String()), to).Scan(&floor)
+	err = r.db.QueryRow("SELECT COALESCE(MIN(+place), CAST(? AS BIGINT)) FROM record WHERE id >= ? AND +place < ?", to, first, to).Scan(&floor)
 	return max(floor, min(begins, to)), err
 }
 

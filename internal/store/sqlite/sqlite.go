@@ -13,7 +13,8 @@
 // for it. So the table of records has one index, on the id, which is a ULID and
 // grows at its end. Queries read records newest first and search their bytes:
 // canonical JSON has one spelling for a member. More indexes would cost six texts
-// and up to eight pages for every record. The end of a chain is stored every 4,096
+// and up to eight pages for every record. Which records name an agent, a caller or a
+// user, the server adds to posting lists behind the log ([Store.Index]). The end of a chain is stored every 4,096
 // records; a start reads the records behind it. A batch fails with its first
 // repeated id, and its changes run again. A change can therefore run twice and must
 // set all that it sets anew.

@@ -40,6 +40,7 @@ type Store interface {
 	KeepCosigned(ctx context.Context, signed []byte) error
 	Ledger(ctx context.Context) ([]byte, error)
 	KeepLedger(ctx context.Context, place int64, body []byte) error
+	Index(ctx context.Context) (more bool, err error)
 	Tree(ctx context.Context) tlog.HashReader
 	Leaves(ctx context.Context, from, to int64) ([][]byte, error)
 	Place(ctx context.Context, id string) (int64, error)
@@ -101,6 +102,8 @@ func Run(t *testing.T, place Place) {
 		"RecordsAreSelected":                       recordsAreSelected,
 		"RecordsAreSelectedByTheirMembers":         recordsAreSelectedByTheirMembers,
 		"RecordsInPages":                           recordsInPages,
+		"EXT21_SearchesWithAnIndexFindTheSame":     searchesWithAnIndexFindTheSame,
+		"EXT21_AnIndexBehindAnArchive":             anIndexBehindAnArchive,
 		"RecordsThatCameLateAreFoundByTheirTime":   recordsThatCameLateAreFoundByTheirTime,
 		"BodiesAreStoredAndErased":                 bodiesAreStoredAndErased,
 		"GatewaysAndTheirTokens":                   gatewaysAndTheirTokens,

@@ -25,6 +25,8 @@ const (
 	// activityBack is how many records are read back at the first question. It bounds
 	// the time of that answer; after it the log is followed.
 	activityBack = 20_000
+	// activityBehind is how many new records are followed. Behind more, counting begins anew.
+	activityBehind = 5 * activityBack
 	// activityTook bounds the latencies that are kept of one agent and minute, activityOpen
 	// the calls whose outcome is awaited.
 	activityTook = 200
@@ -214,8 +216,8 @@ func (a *Activity) follow(ctx context.Context) (LogHead, error) {
 	if err != nil {
 		return head, err
 	}
-	if !a.begun {
-		a.begun, a.minutes, a.open = true, map[int64]minuteCount{}, map[string]time.Time{}
+	if !a.begun || head.Size-a.place > activityBehind {
+		a.begun, a.minutes, a.open, a.from = true, map[int64]minuteCount{}, map[string]time.Time{}, time.Time{}
 		a.place = max(begins, head.Size-activityBack)
 		a.midway = a.place > begins
 	}

@@ -73,3 +73,45 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 		t.Errorf("two hours later: %+v %v; want no agent", got.Agents, err)
 	}
 }
+
+// longLog is a log of one record that is there many times.
+type longLog struct {
+	one          evidence.Sealed
+	size, lowest int64 // records, and the first place that was read
+}
+
+func (l *longLog) Begins(context.Context) (int64, error) { return 0, nil }
+
+func (l *longLog) From(_ context.Context, place int64) ([]evidence.Sealed, error) {
+	l.lowest = min(l.lowest, place)
+	return slices.Repeat([]evidence.Sealed{l.one}, int(min(1000, l.size-place))), nil
+}
+
+// TestActivityReadsABoundedPartOfTheLog follows the log, and begins anew near its end after a long
+// time without a look.
+func TestActivityReadsABoundedPartOfTheLog(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 30, 0, time.UTC)
+	one := &logOf{}
+	one.add(t, evidence.Genesis(evidence.ChainID{1}), evidence.Record{Decision: evidence.Allow, Time: now.Add(-time.Minute), Details: evidence.Details{Requester: "desk"}})
+	log := &longLog{one: (*one)[0], size: 10}
+	a := &Activity{Log: log, Now: func() time.Time { return now }, Head: func(context.Context) ([]byte, error) {
+		return fmt.Appendf(nil, "log.example\n%d\nAAAA\n\n\u2014 log.example abc\n", log.size), nil
+	}}
+	for _, step := range []struct {
+		more, lowest int64
+		allowed      int
+		partly       bool
+	}{
+		{0, 0, 10, false},
+		{activityBehind, 10, 10 + activityBehind, false},
+		{activityBehind + 1, 10 + 2*activityBehind + 1 - activityBack, activityBack, true},
+		{5, 10 + 2*activityBehind + 1, activityBack + 5, true},
+	} {
+		log.size += step.more
+		log.lowest = log.size
+		got, err := a.Report(t.Context(), func(string) bool { return true })
+		if err != nil || len(got.Agents) != 1 || got.Agents[0].Allowed != step.allowed || log.lowest != step.lowest || got.Since.Equal(now.Add(-time.Minute)) != step.partly {
+			t.Errorf("%d more records: %+v since %s, read from %d: %v; want %d calls, read from %d", step.more, got.Agents, got.Since, log.lowest, err, step.allowed, step.lowest)
+		}
+	}
+}

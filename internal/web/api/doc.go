@@ -5,7 +5,8 @@
 // # Pages of records
 //
 // GET /v1/records returns at most 1,000 matching records of at most 20,000 that it
-// looked at, newest first. Powerbox-Next names the id before which the next page
+// looked at, newest first. For an agent, a requester or a principal it looks at
+// those that name it, by an index that the server makes behind the log. Powerbox-Next names the id before which the next page
 // begins. A cursor is an id and not an offset, because appends between two pages
 // would move offsets. The order never changes, so no page misses or repeats a
 // record, and a bundle answers the same queries. since uses the index on ids, which

@@ -274,3 +274,20 @@ func TestEXT20_ALedgerBehindAnArchiveIsKept(t *testing.T) {
 		t.Errorf("%d records are kept, read from %d: %+v; want %+v", k.place, k.read, got, want)
 	}
 }
+
+// A server without readers of scores and the graph counts behind the log, in bounded steps,
+// and learns no levels by that. So the first page has few records to read.
+func TestEXT20_TheLedgerFollowsUnwatched(t *testing.T) {
+	k := &keptShelf{shelf: &shelf{}}
+	k.work(t, "mail", evidence.Achieved, 1500)
+	s := scoresOf(k)
+	for _, want := range []int64{2004, 3000, 3000} { // the log gives three records at a time
+		if all, err := s.CatchUp(t.Context()); err != nil || all != (want == 3000) || s.ledger.place != want || s.Levels() != nil {
+			t.Errorf("%d records are counted, all %t, levels %v: %v; want %d and no level", s.ledger.place, all, s.Levels(), err, want)
+		}
+	}
+	k.read = int64(len(k.all))
+	if _, err := s.Pairs(t.Context(), time.Time{}); err != nil || k.read != 3000 {
+		t.Errorf("a page reads from %d: %v; want from 3000", k.read, err)
+	}
+}

@@ -38,6 +38,8 @@ const (
 	// scoresLook how many a page takes over. Behind a start, a page does not wait for all.
 	scoresChunk = 500
 	scoresLook  = 5000
+	// catchUpChunks is how many times that many are taken over behind the log.
+	catchUpChunks = 4
 )
 
 // Scores are the scores of the protected agents, from the evidence of the store
@@ -73,24 +75,24 @@ type levels struct {
 // Update brings the scores up to date.
 func (s *Scores) Update(ctx context.Context) error {
 	for {
-		if all, err := s.advance(ctx); err != nil || all {
+		if all, err := s.advance(ctx, true); err != nil || all {
 			return err
 		}
 	}
 }
 
-// advance takes over some records, and keeps the ledger now and then.
-func (s *Scores) advance(ctx context.Context) (all bool, err error) {
-	all, draft, err := s.take(ctx)
+// advance takes over some records, and keeps the ledger now and then. It learns the levels when
+// these are all, if they are wanted.
+func (s *Scores) advance(ctx context.Context, levels bool) (all bool, err error) {
+	all, draft, err := s.take(ctx, levels)
 	if draft != nil {
 		s.keep(ctx, draft)
 	}
 	return all, err
 }
 
-// take takes over some records. It knows the levels when these are all. It returns the ledger
-// where it is to be kept, nil otherwise.
-func (s *Scores) take(ctx context.Context) (all bool, due *draft, err error) {
+// take takes over some records. It returns the ledger where it is to be kept, nil otherwise.
+func (s *Scores) take(ctx context.Context, wanted bool) (all bool, due *draft, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.load(ctx); err != nil {
@@ -100,8 +102,8 @@ func (s *Scores) take(ctx context.Context) (all bool, due *draft, err error) {
 	if s.due() {
 		due = s.draft(ctx)
 	}
-	if err != nil || !all {
-		return false, due, err
+	if err != nil || !all || !wanted {
+		return all, due, err
 	}
 	now := s.Now()
 	l := &levels{of: map[string]trust.Level{}, at: now}
@@ -144,6 +146,18 @@ func (s *Scores) Follow(ctx context.Context) {
 			s.Slog.ErrorContext(ctx, "the scores of agents are not brought up to date", slog.Any("error", err))
 		}
 	})
+}
+
+// CatchUp takes over a bounded number of new records, and reports whether these are all. It
+// learns no levels. Called now and then, it leaves a page few records to read, also
+// after a long time without a look.
+func (s *Scores) CatchUp(ctx context.Context) (all bool, err error) {
+	for range catchUpChunks {
+		if all, err := s.advance(ctx, false); err != nil || all {
+			return all, err
+		}
+	}
+	return false, nil
 }
 
 // Level returns the level of an agent, the lowest where it is not known now

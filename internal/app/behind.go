@@ -1,0 +1,89 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/powerbox-project/powerbox/internal/periodic"
+)
+
+const (
+	// behindEvery is how often the log is looked at for new records, and indexSteps how many
+	// segments are added to the index then, at the most.
+	behindEvery = time.Second
+	indexSteps  = 2
+	// busy is how many records the log gets between two looks from which calls have the
+	// processor alone, and mostBehind how many may wait for that.
+	busy       = 256
+	mostBehind = 500_000
+)
+
+// behind makes of the log what no commit does, while calls leave time for it.
+type behind struct {
+	size  func(context.Context) (int64, error)          // of the log
+	steps []func(context.Context) (all bool, err error) // each takes over some records
+
+	seen, done int64 // the size at the last look, and up to where all was taken over
+}
+
+// look takes over some new records, unless calls write many and not too many wait.
+func (b *behind) look(ctx context.Context) error {
+	size, err := b.size(ctx)
+	if err != nil || size == b.done {
+		return err
+	}
+	came := size - b.seen
+	b.seen = size
+	if came > busy && size-b.done < mostBehind {
+		return nil
+	}
+	whole := true
+	for _, step := range b.steps {
+		all, err := step(ctx)
+		if err != nil {
+			return err
+		}
+		whole = whole && all
+	}
+	if whole {
+		b.done = size
+	}
+	return nil
+}
+
+// index adds some segments to the index of searches.
+func (i *Instance) index(ctx context.Context) (all bool, err error) {
+	for range indexSteps {
+		if more, err := i.Store.Index(ctx); err != nil || !more {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// followLog makes of the log what no commit does: scores and graph, and the index of searches. It
+// does so until ctx ends. The channel that it returns is closed then.
+func (i *Instance) followLog(ctx context.Context, log *slog.Logger) <-chan struct{} {
+	b := behind{size: i.Store.Records, steps: []func(context.Context) (bool, error){i.index}}
+	var all sync.WaitGroup
+	if i.asksTrust() {
+		all.Go(func() { i.scores.Follow(ctx) })
+	} else {
+		b.steps = append(b.steps, i.scores.CatchUp)
+	}
+	all.Go(func() {
+		periodic.Later(ctx, behindEvery, func(ctx context.Context) {
+			if err := b.look(ctx); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "new records are not counted and in the index yet; pages read them themselves", slog.Any("error", err))
+			}
+		})
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	return done
+}
