@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,20 +17,10 @@ import (
 	"time"
 )
 
-// exampleBank is examples/bank, built once.
-var exampleBank = sync.OnceValues(func() (string, error) {
-	out := filepath.Join(filepath.Dir(binary), "bank")
-	said, err := exec.Command("go", "build", "-C", "..", "-o", out, "./examples/bank").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("%w\n%s", err, said)
-	}
-	return out, err
-})
-
 // startExampleBank runs examples/bank in front of the program, and returns its URL.
 func startExampleBank(t *testing.T) string {
 	t.Helper()
-	program, err := exampleBank()
+	program, err := bankBinary()
 	if err != nil {
 		t.Fatal(err)
 	}

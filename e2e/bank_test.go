@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -21,10 +22,10 @@ import (
 
 // bankBinary builds examples/bank, once.
 var bankBinary = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(filepath.Dir(binary), "bank")
+	file := filepath.Join(programs, "bank")
 	out, err := exec.Command("go", "build", "-C", "..", "-o", file, "./examples/bank").CombinedOutput()
 	if err != nil {
-		return "", &exec.Error{Name: string(out), Err: err}
+		return "", fmt.Errorf("%w\n%s", err, out)
 	}
 	return file, nil
 })

@@ -14,7 +14,7 @@ import (
 
 // movable builds, once, the program whose clock a file moves (internal/cli/clock_faults.go).
 var movable = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(binary), "powerbox-faults")
+	path := filepath.Join(programs, "powerbox-faults")
 	out, err := exec.Command("go", "build", "-C", "..", "-tags", "faults", "-o", path, "./cmd/powerbox").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

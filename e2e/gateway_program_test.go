@@ -12,7 +12,7 @@ import (
 
 // gatewayProgram builds powerbox-gateway once, as a release is built.
 var gatewayProgram = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(binary), "powerbox-gateway")
+	path := filepath.Join(programs, "powerbox-gateway")
 	out, err := exec.Command("go", "build", "-C", "..", "-tags", "grpcnotrace", "-o", path, "./cmd/powerbox-gateway").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

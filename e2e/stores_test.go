@@ -41,7 +41,8 @@ func (w *town) storeLines(o options) string {
 	w.t.Helper()
 	here := os.Getenv("E2E_STORE") == onPostgres || slices.Contains(strings.Split(w.t.Name(), "/"), onPostgres)
 	if o.database == "" && here && !strings.Contains(o.extra, "store:") {
-		o.database = databases.Database(w.t)
+		o.database = databases.Prepared(w.t, migrated)
+		w.prepared = o.database
 	}
 	if o.database == "" {
 		return ""
@@ -50,10 +51,32 @@ func (w *town) storeLines(o options) string {
 	return fmt.Sprintf("store: {postgres: %q, durability: single}\n", o.database)
 }
 
-// migrate makes the schema of a town's database.
+// migrated makes the schema of a database with the program.
+func migrated(url string) error {
+	dir, err := os.MkdirTemp("", "powerbox-migrated")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return migrateUp(dir, fmt.Sprintf("store: {postgres: %q, durability: single}\n", url))
+}
+
+// migrateUp makes the schema of a store with the program, under a configuration in a folder.
+func migrateUp(dir, store string) error {
+	file := filepath.Join(dir, "powerbox.yaml")
+	if err := os.WriteFile(file, []byte("issuer: {url: http://127.0.0.1:8700}\n"+store), 0o600); err != nil {
+		return err
+	}
+	if out, err := exec.Command(binary, "migrate", "up", "-c", file).CombinedOutput(); err != nil {
+		return fmt.Errorf("powerbox migrate up: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// migrate makes the schema of a town's database, unless it has one.
 func (w *town) migrate() {
 	w.t.Helper()
-	if w.database == "" {
+	if w.database == "" || w.database == w.prepared {
 		return
 	}
 	out, err := exec.CommandContext(w.t.Context(), binary, "migrate", "up", "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()

@@ -37,8 +37,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// binary is the program under test, built once.
-var binary string
+// binary is the program under test, built once. programs is a folder for others that this
+// process builds.
+var binary, programs string
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == stdioServer {
@@ -54,7 +55,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	binary = filepath.Join(dir, "powerbox")
+	binary, programs = filepath.Join(dir, "powerbox"), dir
 	if built := os.Getenv("E2E_PROGRAM"); built != "" {
 		binary = built
 	} else if out, err := exec.Command("go", "build", "-C", "..", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {
@@ -279,6 +280,7 @@ type town struct {
 	flags     []string          // further flags of a node
 	program   string            // instead of the binary; "" for that
 	database  string            // URL of its PostgreSQL database; "" for a file of SQLite
+	prepared  string            // URL of a database that had its schema from the beginning; "" for none
 }
 
 type lockedBuffer struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,8 +29,17 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 	if err != nil {
 		return nil, err
 	}
+	dir, err := os.MkdirTemp("", "program")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	program, _, err := h.buildProgram(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
 	shared := &oneAtATime{to: h.stdout}
-	stores := [][]string{nil, {"E2E_STORE=postgres"}}
+	stores := [][]string{program, append([]string{"E2E_STORE=postgres"}, program...)}
 	recs := []*recorder{newRecorder(shared), newRecorder(shared)}
 	failures := make([][]error, len(stores))
 	var mu sync.Mutex

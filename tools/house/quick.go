@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -86,10 +88,10 @@ func packagesAtOnce() int { return 2 * runtime.GOMAXPROCS(0) }
 // slowestShown is how many tests the end of a quick run names.
 const slowestShown = 5
 
-// quickBeside are packages of other modules whose tests quick runs, too.
+// quickBeside are packages of other modules whose tests quick runs, too. Those of
+// e2e/scripts run with the built program.
 var quickBeside = []struct{ module, packages string }{
 	{"tools/house", "./..."},
-	{endToEnd, "./scripts"},
 	{"bench", "./internal/reliability"},
 }
 
@@ -97,6 +99,7 @@ var quickBeside = []struct{ module, packages string }{
 type quickRun struct {
 	module string
 	args   []string
+	env    []string // further environment
 }
 
 // quick runs the fast tests of every package of the main module and of those beside it,
@@ -118,29 +121,61 @@ func (h house) quick(ctx context.Context) error {
 			h.printf("%s\n", line)
 		}
 	}
-	fast := []string{"-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}
-	runs := []quickRun{{".", slices.Concat(fast, packages)}}
+	// make check vets all of it.
+	fast := []string{"-vet=off", "-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}
+	own := []quickRun{{".", slices.Concat(fast, packages), nil}}
 	for _, b := range quickBeside {
-		runs = append(runs, quickRun{b.module, slices.Concat(fast, []string{b.packages})})
+		own = append(own, quickRun{b.module, slices.Concat(fast, []string{b.packages}), nil})
 	}
-	cpu, failure, err := h.followAll(ctx, rec, runs)
+	dir, err := os.MkdirTemp("", "quick")
 	if err != nil {
 		return err
 	}
-	scenario := []quickRun{{endToEnd, []string{"-run", anyOf(scenarios), "."}}}
-	took, failed, err := h.followAll(ctx, rec, scenario)
-	if err != nil {
+	defer func() { _ = os.RemoveAll(dir) }()
+	var cpu [3]time.Duration
+	var failures [2]error
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		cpu[0], failures[0], err = h.followAll(ctx, rec, own)
+		return err
+	})
+	group.Go(func() (err error) {
+		var env []string
+		if env, cpu[1], err = h.buildProgram(ctx, dir); err != nil {
+			return err
+		}
+		cpu[2], failures[1], err = h.followAll(ctx, rec, []quickRun{
+			{endToEnd, slices.Concat(fast, []string{"./scripts"}), env},
+			{endToEnd, []string{"-vet=off", "-run", anyOf(scenarios), "."}, env},
+		})
+		return err
+	})
+	if err := group.Wait(); err != nil {
 		return err
 	}
-	cpu += took
-	total := rec.counted(errors.Join(failure, failed))
+	total := rec.counted(errors.Join(failures[:]...))
 	h.printQuick(mods, rec)
-	h.printf("%s in %.0f s (%.0f s of processor time)\n", total, h.now().Sub(begun).Seconds(), cpu.Seconds())
+	h.printf("%s in %.0f s (%.0f s of processor time)\n", total, h.now().Sub(begun).Seconds(), (cpu[0] + cpu[1] + cpu[2]).Seconds())
 	if total.failed > 0 {
 		return errFailed
 	}
 	return nil
 }
+
+// buildProgram builds the program into a folder, once for all tests that run it, and returns
+// the environment that names it to them. It leaves out what debuggers read, as a release does.
+func (h house) buildProgram(ctx context.Context, dir string) (env []string, cpu time.Duration, err error) {
+	program := filepath.Join(dir, "powerbox")
+	cmd := h.goCommand(ctx, ".", "build", "-ldflags=-s -w", "-o", program, "./cmd/powerbox")
+	if err := cmd.Run(); err != nil {
+		return nil, 0, fmt.Errorf("building the program: %w", err)
+	}
+	return []string{programOfTests + "=" + program}, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+}
+
+// programOfTests is the variable that names the program to the tests in e2e. Without it
+// each package of tests builds one.
+const programOfTests = "E2E_PROGRAM"
 
 // followAll follows several runs at a time, and returns the processor time of all of them.
 func (h house) followAll(ctx context.Context, rec *recorder, runs []quickRun) (cpu time.Duration, failure, err error) {
@@ -148,7 +183,7 @@ func (h house) followAll(ctx context.Context, rec *recorder, runs []quickRun) (c
 	var group errgroup.Group
 	for n, r := range runs {
 		group.Go(func() (err error) {
-			took[n], failed[n], err = h.follow(ctx, r.module, rec, r.args)
+			took[n], failed[n], err = h.follow(ctx, r.module, rec, r.args, r.env...)
 			return err
 		})
 	}

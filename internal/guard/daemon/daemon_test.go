@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -262,6 +264,22 @@ func TestAnswersLiftQuestionsAndNothingElse(t *testing.T) {
 	if err := w.d.Say(daemon.Answer{ID: "99", Allow: "task"}); err == nil {
 		t.Error("an answer to no question is taken")
 	}
+}
+
+// Questions have the order in which they were asked, also those of one instant, and the oldest
+// gives way to more than 64.
+func TestQuestionsHaveAnOrderAndABound(t *testing.T) {
+	w := newTown(t, townGrant)
+	var ids []string
+	for n := range 70 {
+		w.want("edit", decision(w.tool("", "Edit", map[string]any{"file_path": fmt.Sprintf("%s/cmd/a/%d.go", w.project, n)})), "ask")
+		ids = append(ids, strconv.Itoa(n+1))
+	}
+	var got []string
+	for _, q := range w.d.Questions() {
+		got = append(got, q.ID)
+	}
+	w.want("open questions", strings.Join(got, " "), strings.Join(ids[70-64:], " "))
 }
 
 // Records hold no words of commands, no prompts and no contents.

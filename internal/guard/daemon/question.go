@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,7 @@ type Question struct {
 	Needs   []string  `json:"needs"`
 	Asked   time.Time `json:"asked"`
 
+	number  int // the first question has 1; a clock may give two the same time
 	session *session
 	agent   *agent
 	needs   []guard.Need
@@ -61,7 +63,7 @@ func (d *Daemon) ask(s *session, a *agent, _ guard.Event, v guard.Verdict, now t
 		}
 	}
 	d.asked++
-	q := &Question{ID: strconv.Itoa(d.asked), Client: s.Client, Project: s.Project, Agent: a.Type, Asked: now, session: s, agent: a, needs: v.Asks, key: key}
+	q := &Question{ID: strconv.Itoa(d.asked), number: d.asked, Client: s.Client, Project: s.Project, Agent: a.Type, Asked: now, session: s, agent: a, needs: v.Asks, key: key}
 	for _, n := range v.Asks {
 		if text := n.String(); !slices.Contains(q.Needs, text) {
 			q.Needs = append(q.Needs, text)
@@ -70,7 +72,7 @@ func (d *Daemon) ask(s *session, a *agent, _ guard.Event, v guard.Verdict, now t
 	if len(d.questions) >= maxQuestions {
 		oldest := q
 		for _, other := range d.questions {
-			if other.Asked.Before(oldest.Asked) {
+			if other.number < oldest.number {
 				oldest = other
 			}
 		}
@@ -102,7 +104,7 @@ func (d *Daemon) Questions() []Question {
 			out = append(out, *q)
 		}
 	}
-	sorting.Sort(out, func(a, b Question) int { return a.Asked.Compare(b.Asked) })
+	sorting.Sort(out, func(a, b Question) int { return cmp.Compare(a.number, b.number) })
 	return out
 }
 

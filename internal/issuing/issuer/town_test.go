@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
+	"github.com/powerbox-project/powerbox/internal/store/storetest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -57,6 +57,9 @@ type town struct {
 	asked  []identity.Caller
 }
 
+// migrated has the schema of every town's store.
+var migrated = storetest.Migrated{Migrate: sqlite.Migrate}
+
 func newTown(t *testing.T) *town {
 	t.Helper()
 	w := &town{t: t, now: noon}
@@ -71,7 +74,7 @@ func newTown(t *testing.T) *town {
 		t.Fatal(err)
 	}
 	w.store, err = sqlite.Open(t.Context(), sqlite.Config{
-		Path: filepath.Join(t.TempDir(), "powerbox.db"), Signer: signer, Origin: "example.org/log", Checkpoint: checkpoint, Random: rand.Reader,
+		Path: migrated.Path(t), Signer: signer, Origin: "example.org/log", Checkpoint: checkpoint, Random: rand.Reader,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/people/peopletest"
 	"github.com/powerbox-project/powerbox/internal/store/sqlite"
+	"github.com/powerbox-project/powerbox/internal/store/storetest"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
@@ -125,6 +125,9 @@ func capabilities(t testing.TB) []provider.Capability {
 	}
 }
 
+// migrated has the schema of every town's store.
+var migrated = storetest.Migrated{Migrate: sqlite.Migrate}
+
 func newTown(t testing.TB, change ...func(*provider.Config)) *town {
 	t.Helper()
 	w := &town{t: t, now: noon, service: &service{answer: provider.Result{Data: powerbox.Object(), HasData: true}}, sets: keySets{}}
@@ -135,7 +138,7 @@ func newTown(t testing.TB, change ...func(*provider.Config)) *town {
 	checkpoint, _, err := evidence.NewLogSigner("example.org/log", logKey)
 	w.must(err)
 	w.store, err = sqlite.Open(t.Context(), sqlite.Config{
-		Path: filepath.Join(t.TempDir(), "powerbox.db"), Signer: signer, Origin: "example.org/log", Checkpoint: checkpoint, Random: rand.Reader,
+		Path: migrated.Path(t), Signer: signer, Origin: "example.org/log", Checkpoint: checkpoint, Random: rand.Reader,
 	})
 	w.must(err)
 	t.Cleanup(func() { _ = w.store.Close() })

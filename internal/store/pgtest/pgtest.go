@@ -201,11 +201,17 @@ func (c *Cluster) Exec(ctx context.Context, database string, statements ...strin
 
 // Database makes an empty database and returns its URL.
 func (c *Cluster) Database(ctx context.Context) (string, error) {
+	return c.Like(ctx, "template1")
+}
+
+// Like makes a database with everything that another one has, and returns its URL. Nothing may
+// be connected to the other one.
+func (c *Cluster) Like(ctx context.Context, other string) (string, error) {
 	c.mu.Lock()
 	c.made++
 	name := fmt.Sprintf("test%d", c.made)
 	c.mu.Unlock()
-	return c.URL(name), c.Exec(ctx, "postgres", "CREATE DATABASE "+name)
+	return c.URL(name), c.Exec(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+other)
 }
 
 // Dump writes a backup of a database with PostgreSQL's own means, into its folder, and
@@ -280,17 +286,48 @@ type Shared struct {
 	once    sync.Once
 	cluster *Cluster
 	err     error
+
+	preparing  sync.Once
+	unprepared error
 }
 
 // Database makes an empty database for a test and returns its URL. Where PostgreSQL
 // is missing the test fails.
 func (s *Shared) Database(t testing.TB) string {
 	t.Helper()
+	s.begin(t)
+	database, err := s.cluster.Database(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return database
+}
+
+func (s *Shared) begin(t testing.TB) {
+	t.Helper()
 	s.once.Do(func() { s.cluster, s.err = New() })
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
-	database, err := s.cluster.Database(t.Context())
+}
+
+// prepared is the database that others are copied from.
+const prepared = "prepared"
+
+// Prepared makes a database for a test and returns its URL. It is a copy of one that prepare
+// was called with, once for all tests.
+func (s *Shared) Prepared(t testing.TB, prepare func(url string) error) string {
+	t.Helper()
+	s.begin(t)
+	s.preparing.Do(func() {
+		if s.unprepared = s.cluster.Exec(context.Background(), "postgres", "CREATE DATABASE "+prepared); s.unprepared == nil {
+			s.unprepared = prepare(s.cluster.URL(prepared))
+		}
+	})
+	if s.unprepared != nil {
+		t.Fatal(s.unprepared)
+	}
+	database, err := s.cluster.Like(t.Context(), prepared)
 	if err != nil {
 		t.Fatal(err)
 	}

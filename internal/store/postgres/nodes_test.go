@@ -32,10 +32,7 @@ type joint struct {
 
 func newJoint(t *testing.T) joint {
 	t.Helper()
-	url := shared.Database(t)
-	if _, err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	url := migrated(t)
 	own := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, 32))
 	key, err := evidence.NewKey(own.Public(), "serve")
 	signer, errSigner := evidence.NewEd25519Signer(own)

@@ -22,12 +22,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// place is an empty database.
+// migrated makes a database with the schema, and returns its URL.
+func migrated(t *testing.T) string {
+	t.Helper()
+	return shared.Prepared(t, func(url string) error {
+		_, err := Migrate(t.Context(), url)
+		return err
+	})
+}
+
+// place is a database with the schema and nothing else.
 func place(t *testing.T) func(context.Context, storetest.Keys) (storetest.Store, error) {
-	url := shared.Database(t)
-	if _, err := Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	url := migrated(t)
 	return func(ctx context.Context, k storetest.Keys) (storetest.Store, error) {
 		return Open(ctx, configOf(url, k))
 	}
