@@ -34,7 +34,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A word in the place of a command is named, also before flags, and for help and completion.
+// A word that is no command is named, also before flags, and for help and completion.
 func TestUnknownCommands(t *testing.T) {
 	for _, args := range [][]string{{"bogus"}, {"bogus", "--limit", "0"}, {"help", "bogus"}, {"evidence", "bogus", "-x"}, {"help", "evidence", "bogus"}, {"completion", "bogus"}} {
 		var out, talk strings.Builder

@@ -39,7 +39,7 @@ func (i *Instance) committed() func(changes int, took time.Duration) {
 	return i.telemetry.Committed
 }
 
-// Close ends the store, and sends the remaining telemetry with what was logged of that.
+// Close ends the store, and then sends the remaining telemetry, with the log lines of that end.
 func (i *Instance) Close() (err error) {
 	i.unattend()
 	if i.workloads != nil {

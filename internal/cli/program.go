@@ -121,7 +121,7 @@ func pointToHelp(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 }
 
-// unknownCommand returns an error if a word is in the place of a command and is none. Cobra
+// unknownCommand returns an error if a word stands where a command is expected and is none. Cobra
 // complains about the flags behind such a word first, and ignores it for help and completion.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) > 0 && args[0] == "help" {

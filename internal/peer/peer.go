@@ -179,6 +179,9 @@ func Of(r *http.Request) Address {
 	return (*Proxies)(nil).read(r)
 }
 
+// OfConn returns the other end of a connection, before there is a request.
+func OfConn(c net.Conn) Address { return parse(c.RemoteAddr().String()) }
+
 // read is the one reading of an address.
 func (p *Proxies) read(r *http.Request) Address {
 	at := parse(r.RemoteAddr)

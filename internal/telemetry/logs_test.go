@@ -34,7 +34,7 @@ type receiver struct {
 
 	t          *testing.T
 	http, grpc string           // its addresses
-	answer     http.HandlerFunc // in the place of an acceptance; nil for that
+	answer     http.HandlerFunc // instead of an acceptance, or nil
 
 	mu            sync.Mutex // guards the fields below
 	requests      int

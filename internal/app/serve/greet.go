@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/peer"
 )
 
 // greeted are connections whose clients begin as those of HTTP/2 do. gRPC's transport writes
@@ -56,7 +58,7 @@ func (c *greetedConn) greet() error {
 	c.once.Do(func() {
 		if secured, ok := c.Conn.(*tls.Conn); ok {
 			if c.err = secured.HandshakeContext(context.Background()); c.err != nil {
-				c.log.Warn("TLS handshake error", slog.String("from", c.RemoteAddr().String()), slog.Any("error", c.err))
+				c.log.Warn("TLS handshake error", slog.String("from", peer.OfConn(c).String()), slog.Any("error", c.err))
 				var plain tls.RecordHeaderError
 				if errors.As(c.err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader) {
 					part(plain.Conn, http.StatusBadRequest, wantsTLS)
