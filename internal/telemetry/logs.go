@@ -119,7 +119,7 @@ func allAsWritten(all []slog.Attr) []slog.Attr {
 // the fields of a struct.
 func asWritten(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
-	switch a.Value.Kind() {
+	switch a.Value.Kind() { //nolint:exhaustive // the others are the same in both
 	case slog.KindGroup:
 		a.Value = slog.GroupValue(allAsWritten(a.Value.Group())...)
 	case slog.KindTime:

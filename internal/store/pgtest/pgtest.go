@@ -320,7 +320,7 @@ func (s *Shared) Prepared(t testing.TB, prepare func(url string) error) string {
 	t.Helper()
 	s.begin(t)
 	s.preparing.Do(func() {
-		if s.unprepared = s.cluster.Exec(context.Background(), "postgres", "CREATE DATABASE "+prepared); s.unprepared == nil {
+		if s.unprepared = s.cluster.Exec(t.Context(), "postgres", "CREATE DATABASE "+prepared); s.unprepared == nil {
 			s.unprepared = prepare(s.cluster.URL(prepared))
 		}
 	})

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -40,6 +41,28 @@ func among(n int) evidence.Record {
 	return r
 }
 
+// indexSearches are searches of the records of [among]. A rare one finds few records among many.
+var indexSearches = map[string]struct {
+	query issuer.RecordQuery
+	rare  bool
+}{
+	"a user":                  {issuer.RecordQuery{Principal: "pair:rare", Scan: 200}, true},
+	"a user of many records":  {issuer.RecordQuery{Principal: "pair:0", Scan: 1000, Limit: 300}, false},
+	"a user, some at a time":  {issuer.RecordQuery{Principal: "pair:rare", Scan: 103, Limit: 5}, false},
+	"a user, one at a time":   {issuer.RecordQuery{Principal: "pair:rare", Scan: 1}, false},
+	"a user, not limited":     {issuer.RecordQuery{Principal: "pair:rare"}, false},
+	"a user's denied calls":   {issuer.RecordQuery{Principal: "pair:rare", Decision: evidence.Deny, Scan: 200}, true},
+	"a user at an agent":      {issuer.RecordQuery{Principal: "pair:1", Agent: "mail", Scan: 2000}, false},
+	"a caller":                {issuer.RecordQuery{Requester: spelled, Scan: 200}, true},
+	"a caller of all":         {issuer.RecordQuery{Requester: "planner", Scan: 2000, Limit: 1000}, false},
+	"an agent":                {issuer.RecordQuery{Agent: "mail", Scan: 200}, true},
+	"an agent among some":     {issuer.RecordQuery{Agent: "mail", Agents: []string{"mail", "calendar"}, Scan: 200}, true},
+	"an agent that is not":    {issuer.RecordQuery{Agent: "mail", Agents: []string{"calendar"}, Scan: 200}, true},
+	"nobody":                  {issuer.RecordQuery{Principal: "pair:nobody", Scan: 200}, true},
+	"a time":                  {issuer.RecordQuery{Principal: "pair:rare", Since: noon.Add(600 * time.Second), Until: noon.Add(3000 * time.Second), Scan: 200}, false},
+	"since the first segment": {issuer.RecordQuery{Principal: "pair:rare", Since: noon.Add(segment * time.Second), Scan: 200}, true},
+}
+
 // Searches find the same with and without an index, and with an index they find rare records
 // without a look at what others did.
 func searchesWithAnIndexFindTheSame(t *testing.T, place Place) {
@@ -65,28 +88,8 @@ func searchesWithAnIndexFindTheSame(t *testing.T, place Place) {
 	add(0, half)
 	p, _ := f.closed(t, s)
 	add(half, all)
-	searches := map[string]struct {
-		query issuer.RecordQuery
-		rare  bool
-	}{
-		"a user":                  {issuer.RecordQuery{Principal: "pair:rare", Scan: 200}, true},
-		"a user of many records":  {issuer.RecordQuery{Principal: "pair:0", Scan: 1000, Limit: 300}, false},
-		"a user, some at a time":  {issuer.RecordQuery{Principal: "pair:rare", Scan: 103, Limit: 5}, false},
-		"a user, one at a time":   {issuer.RecordQuery{Principal: "pair:rare", Scan: 1}, false},
-		"a user, not limited":     {issuer.RecordQuery{Principal: "pair:rare"}, false},
-		"a user's denied calls":   {issuer.RecordQuery{Principal: "pair:rare", Decision: evidence.Deny, Scan: 200}, true},
-		"a user at an agent":      {issuer.RecordQuery{Principal: "pair:1", Agent: "mail", Scan: 2000}, false},
-		"a caller":                {issuer.RecordQuery{Requester: spelled, Scan: 200}, true},
-		"a caller of all":         {issuer.RecordQuery{Requester: "planner", Scan: 2000, Limit: 1000}, false},
-		"an agent":                {issuer.RecordQuery{Agent: "mail", Scan: 200}, true},
-		"an agent among some":     {issuer.RecordQuery{Agent: "mail", Agents: []string{"mail", "calendar"}, Scan: 200}, true},
-		"an agent that is not":    {issuer.RecordQuery{Agent: "mail", Agents: []string{"calendar"}, Scan: 200}, true},
-		"nobody":                  {issuer.RecordQuery{Principal: "pair:nobody", Scan: 200}, true},
-		"a time":                  {issuer.RecordQuery{Principal: "pair:rare", Since: noon.Add(600 * time.Second), Until: noon.Add(3000 * time.Second), Scan: 200}, false},
-		"since the first segment": {issuer.RecordQuery{Principal: "pair:rare", Since: noon.Add(segment * time.Second), Scan: 200}, true},
-	}
 	before := map[string][]string{}
-	for name, one := range searches {
+	for name, one := range indexSearches {
 		var pages int
 		if before[name], pages = walk(t, s, one.query); one.rare && pages < 10 {
 			t.Errorf("%s: %d pages without an index; want 10, so that the test can fail", name, pages)
@@ -97,13 +100,8 @@ func searchesWithAnIndexFindTheSame(t *testing.T, place Place) {
 	}
 	compare := func(what string, from int) {
 		t.Helper()
-		for name, one := range searches {
-			var want []string
-			for _, id := range before[name] {
-				if ids[id] >= from {
-					want = append(want, id)
-				}
-			}
+		for name, one := range indexSearches {
+			want := slices.DeleteFunc(slices.Clone(before[name]), func(id string) bool { return ids[id] < from })
 			got, pages := walk(t, s, one.query)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, %s: without an index (-), with it (+):\n%s", what, name, diff)

@@ -96,7 +96,7 @@ func (d *Door) GRPC(admit http.Handler, more ...grpc.ServerOption) *grpc.Server 
 		if call.FullMethodName == proc.ExternalProcessor_Process_FullMethodName {
 			return a.ctx, nil // it lasts as long as the request that it is about
 		}
-		ctx, a.late = context.WithTimeout(a.ctx, d.BodyTime) // ends with the call, too
+		ctx, a.late = context.WithTimeout(a.ctx, d.BodyTime) //nolint:gosec // ends with the call, too
 		return ctx, nil
 	}))...)
 }
