@@ -351,7 +351,7 @@ func TestADoorOfGRPCAloneEndsInOrder(t *testing.T) {
 		if err := stream.CloseSend(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := stream.Recv(); err != io.EOF {
+		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 			t.Errorf("the exchange under way: %v", err)
 		}
 		eventually(t, stepTime, func() string { return "the server does not end\n" + w.log.String() }, func() bool { return syscall.Kill(pid, 0) != nil })
@@ -399,7 +399,7 @@ func TestDoorsOfGRPCHaveLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := endsSoon(t, func() error { return late.RecvMsg(new(auth.CheckResponse)) }); err == nil || err == io.EOF {
+		if err := endsSoon(t, func() error { return late.RecvMsg(new(auth.CheckResponse)) }); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("a message that does not come within limits.body_time: %v", err)
 		}
 		good(t, "after a message that did not come", conn)
