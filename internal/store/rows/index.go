@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // The index of the log says which records name an agent, a caller or a user. It has a posting
@@ -129,7 +130,7 @@ func (r Reader) segment() (s segment, err error) {
 	for l := range maps.Values(lists) {
 		s.lists = append(s.lists, *l)
 	}
-	slices.SortFunc(s.lists, func(a, b postings) int { return bytes.Compare(a.name[:], b.name[:]) })
+	sorting.Sort(s.lists, func(a, b postings) int { return bytes.Compare(a.name[:], b.name[:]) })
 	return s, err
 }
 

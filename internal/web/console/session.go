@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // The cookies. On https their names have the prefix __Host-, so that no other
@@ -188,7 +188,7 @@ func (s *sessions) list(ctx context.Context, principal string) ([]people.Session
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b people.Session) int {
+	sorting.Sort(out, func(a, b people.Session) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(a.ID, b.ID))
 	})
 	return out, nil
