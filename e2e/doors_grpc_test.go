@@ -125,7 +125,7 @@ func askedAt(t *testing.T, c *grpc.ClientConn, r *auth.CheckRequest) doorAnswer 
 	return toldOf(a)
 }
 
-// search is a call that alice may make, with a proof of its own.
+// search is a call that alice may make, with a new proof.
 func (d grpcDoors) search(c *caller, held granted) *auth.CheckRequest {
 	body := data("search_documents", map[string]any{})
 	return toldByEnvoy(body, c.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch}))

@@ -114,9 +114,9 @@ func allAsWritten(all []slog.Attr) []slog.Attr {
 	return out
 }
 
-// asWritten is an attribute as JSON on standard error has it, under the same name. Values
-// that redact themselves there are redacted here: the bridge of OpenTelemetry would print
-// the fields of a struct.
+// asWritten returns an attribute with the value that JSON on standard error shows. A type that
+// redacts itself there is redacted here too: the bridge of OpenTelemetry would print the fields
+// of the struct.
 func asWritten(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
 	switch a.Value.Kind() { //nolint:exhaustive // the others are the same in both
@@ -130,8 +130,8 @@ func asWritten(a slog.Attr) slog.Attr {
 	return a
 }
 
-// throughJSON is a value as the JSON of package slog has it, of types of package json. A
-// value that panics must not end the call that logs it.
+// throughJSON encodes a value as package slog does and decodes it again, into types of package
+// json. A value that panics must not end the call that logs it.
 func throughJSON(v any) (out any) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -159,9 +159,9 @@ const (
 	notExported = "export_failed"
 )
 
-// lines are those that wait for an exporter, counted until it has taken them. How they are
-// doing is said through the error handler of OpenTelemetry, whose messages go to standard
-// error alone. So nothing that is said of an export is exported.
+// lines counts the lines that wait for an exporter. It reports lost lines to the error handler
+// of OpenTelemetry, whose messages go to standard error alone. So no message about an export is
+// exported.
 type lines struct {
 	sdk.Exporter
 	most    int64

@@ -181,8 +181,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestALineOfTheLogIsExported over both protocols, with the span of its call, and as
-// standard error has it.
+// A line of the log is exported over both protocols, with the span of its call and the values
+// of standard error.
 func TestALineOfTheLogIsExported(t *testing.T) {
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {

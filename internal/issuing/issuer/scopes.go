@@ -42,6 +42,7 @@ func (c Capability) Scopes() (map[string]string, bool) {
 	return out, true
 }
 
+// dotted replaces characters that a scope must not contain.
 var dotted = strings.NewReplacer(":", ".", "/", ".")
 
 // ScopeOf is the scope of an operation of a grant.

@@ -18,7 +18,7 @@ type Migrated struct {
 	err  error
 }
 
-// Path is the path of a new file, in a folder of its own.
+// Path is the path of a new file in a new folder.
 func (m *Migrated) Path(t testing.TB) string {
 	t.Helper()
 	m.once.Do(func() { m.data, m.err = m.made(t) })
