@@ -107,8 +107,8 @@ How they are built:
   golang-jwt.
 - Caddy speaks HTTP/1.1 alone, keeps its connections to agent and OPA, asks for no compression, and logs
   errors only. Its administration interface is off.
-- Before it is measured, each setup must refuse calls to another agent, calls without a token, and calls with a
-  wrong one: of another key, issuer, audience or grant, or expired. After each load, the log must have
+- Before it is measured, each setup must refuse calls to another agent, and calls without a valid token. Tokens of
+  another key, issuer, audience or grant, and expired ones, are tried. After each load, the log must have
   one line for each call. Anything else ends the measurement.
 - agentgateway and Envoy are not measured: they are neither Go modules nor packages of Debian.
 

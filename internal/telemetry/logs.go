@@ -174,8 +174,8 @@ func (l *lines) lose(n int64, reason string) {
 	l.dropped.Add(context.Background(), n, metric.WithAttributes(attribute.String("reason", reason)))
 }
 
-// Export implements [sdk.Exporter]. It reports every failure itself: the end of a server
-// does not fail because a collector is away.
+// Export implements [sdk.Exporter]. It reports every failure itself, also that of the last
+// export, which the processor would leave to the caller of Shutdown.
 func (l *lines) Export(ctx context.Context, records []sdk.Record) error {
 	if full := l.full.Swap(0); full > 0 {
 		otel.Handle(fmt.Errorf("logs export: %d lines were dropped, because %d were waiting", full, l.most))
