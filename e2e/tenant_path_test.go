@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -74,9 +73,7 @@ func TestATK18_MethodsWithoutATenant(t *testing.T) {
 	told := func(answer string) {
 		w.documents.sees(func(rw http.ResponseWriter, r *http.Request) {
 			if strings.HasPrefix(r.URL.Path, "/t1/ask") || r.URL.Path == "/ask" || r.Header.Get("Asks") != "" {
-				rw.Header().Set("Content-Type", "application/json")
-				rw.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-				_, _ = io.WriteString(rw, answer)
+				answerFirst(rw, answer)
 			}
 		})
 	}

@@ -95,6 +95,15 @@ func (s *stock) sees(before http.HandlerFunc) {
 	s.before = before
 }
 
+// answerFirst answers before the SDK does, whose own answer is cut off. The server ends such
+// a connection, so it is not to be used again: a call that comes then would be lost.
+func answerFirst(rw http.ResponseWriter, answer string) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	rw.Header().Set("Connection", "close")
+	_, _ = io.WriteString(rw, answer)
+}
+
 type received struct {
 	body   []byte
 	header http.Header
