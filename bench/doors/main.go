@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags := command.Flags("doors", stderr)
 	flags.IntVar(&s.rounds, "rounds", 6, "rounds; fewer than 6 are for trying things out")
 	flags.IntVar(&s.rate, "rate", 200, "requests a second")
-	flags.DurationVar(&s.cell, "cell", 5*time.Second, "how long each contestant runs in a round")
+	flags.DurationVar(&s.cell, "cell", 10*time.Second, "how long each contestant runs in a round")
 	flags.StringVar(&s.dir, "dir", "", "folder on the disk for the records; default the system's temporary one")
 	section := command.Writes(flags, section)
 	if err := flags.Parse(args); err != nil {

@@ -18,7 +18,8 @@ import (
 
 const (
 	verbOPA = "opa"
-	synced  = "synced" // the decision log that is on the disk before the answer
+	synced  = "synced"  // the decision log that is on the disk before the answer
+	nothing = "nothing" // no decision: OPA is not asked
 )
 
 // policy permits what Powerbox's configuration here permits.
@@ -36,17 +37,21 @@ allow if {
 
 // serveOPA is the process of OPA behind ext_authz over gRPC.
 func serveOPA(ctx context.Context, listen, log string) error {
-	engine, err := opa.Start(ctx, opa.Settings{Policy: policy, Log: log + ".decisions", Synced: log == synced})
-	if err != nil {
-		return err
+	var decides auth.AuthorizationServer = undecided{}
+	if log != nothing {
+		engine, err := opa.Start(ctx, opa.Settings{Policy: policy, Log: log + ".decisions", Synced: log == synced})
+		if err != nil {
+			return err
+		}
+		defer engine.Stop(context.WithoutCancel(ctx))
+		decides = authorizer{engine}
 	}
-	defer engine.Stop(context.WithoutCancel(ctx))
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
 		return err
 	}
 	s := grpc.NewServer()
-	auth.RegisterAuthorizationServer(s, authorizer{engine})
+	auth.RegisterAuthorizationServer(s, decides)
 	context.AfterFunc(ctx, s.Stop)
 	return s.Serve(l)
 }
@@ -81,5 +86,17 @@ func (a authorizer) Check(ctx context.Context, r *auth.CheckRequest) (*auth.Chec
 	if d.Result != true {
 		return &auth.CheckResponse{Status: &status.Status{Code: int32(codes.PermissionDenied)}}, nil
 	}
-	return &auth.CheckResponse{Status: &status.Status{Code: int32(codes.OK)}, HttpResponse: &auth.CheckResponse_OkResponse{OkResponse: &auth.OkHttpResponse{}}}, nil
+	return allowed(), nil
+}
+
+func allowed() *auth.CheckResponse {
+	return &auth.CheckResponse{Status: &status.Status{Code: int32(codes.OK)}, HttpResponse: &auth.CheckResponse_OkResponse{OkResponse: &auth.OkHttpResponse{}}}
+}
+
+// undecided allows every request, so that the cost of gRPC alone is seen.
+type undecided struct{}
+
+// Check implements [auth.AuthorizationServer].
+func (undecided) Check(context.Context, *auth.CheckRequest) (*auth.CheckResponse, error) {
+	return allowed(), nil
 }

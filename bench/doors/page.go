@@ -47,6 +47,7 @@ const explained = `Other gateways ask Powerbox for decisions (docs/how-to/other-
 
 %d requests a second come at a fixed rate, %d rounds of %v for each row. Each request is a message to an A2A agent that names a skill, with a fresh proof of its sender; OPA's policy reads the same message and checks no proof. AuthZEN asks about the same skill in its own words, without a proof.
 All run on this machine, each server in a separate process. Powerbox records each decision durably before the answer. OPA is measured as a library, because opa-envoy-plugin is not on the Go module proxy. Its decision log is on: once with a plugin that syncs the log to the disk before the answer, and once with the default, which does not sync.
+The last row has the time of gRPC alone, between two processes: its answer is the same for every request.
 
 The goal for the doors is at most %v over the gateway's own p99, in the upper quartile of the rounds.
 

@@ -56,7 +56,7 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 			err = errors.Join(err, t.close())
 		}
 	}()
-	ports, err := free(7)
+	ports, err := free(8)
 	if err != nil {
 		return t, err
 	}
@@ -82,6 +82,7 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 		{anyForm, ports[6], nil},
 		{synced, ports[3], []string{verbOPA, ports[3], synced}},
 		{"console", ports[4], []string{verbOPA, ports[4], "console"}},
+		{nothing, ports[7], []string{verbOPA, ports[7], nothing}},
 	} {
 		if c.args != nil {
 			p, err := child(ctx, dir, c.args...)
@@ -164,6 +165,7 @@ func (t *town) contestants() []row {
 		{name: "AuthZEN", ask: t.evaluates, goal: true},
 		{name: "OPA by ext_authz over gRPC, decision log synced", ask: t.checks(synced)},
 		{name: "OPA by ext_authz over gRPC, decision log not synced", ask: t.checks("console")},
+		{name: "a call of gRPC that decides nothing", ask: t.checks(nothing)},
 	}
 }
 

@@ -24,9 +24,14 @@ import (
 // call from one goroutine to the next and writes each part of an answer separately, which
 // costs processor time and waiting.
 
+// workers is how many goroutines are kept for calls, so that their stacks have grown
+// already. More calls at a time get new goroutines.
+const workers = 16
+
 // grpcServer answers by gRPC, once current says that this node may decide.
 func (d *Door) grpcServer(current func(context.Context) error, more ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(more,
+		grpc.NumStreamWorkers(workers),
 		grpc.MaxRecvMsgSize(d.BodyLimit+1<<20),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (a any, err error) {
 			if a, ok := ctx.Value(admissionKey{}).(*admission); ok {
