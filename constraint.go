@@ -12,7 +12,7 @@ const (
 	MaxConstraintDepth   = 32      // nesting of all and any
 	MaxConstraintBytes   = 4 << 10 // one string inside a constraint, in bytes
 	MaxConstraintNodes   = 4096    // values of one constraint, at every level
-	MaxConstraintClauses = 256     // constraints inside one constraint, itself included
+	maxConstraintClauses = 256     // constraints inside one constraint, itself included
 	MaxArguments         = 64      // constrained arguments of one operation
 	MaxOperations        = 256     // clauses of one authority
 )
@@ -282,21 +282,11 @@ func known(c Constraint) bool {
 	}
 }
 
-// ConstraintDepth returns how deep c nests: 1 for a constraint without others
-// inside.
-func ConstraintDepth(c Constraint) int {
-	deepest := 0
-	for _, c := range inside(c) {
-		deepest = max(deepest, ConstraintDepth(c))
-	}
-	return deepest + 1
-}
-
 // ParseConstraint reads the object form of a constraint: constraint_type and
 // the members of that type. Unknown types and unknown members are refused: a
 // restriction that this program does not understand must not be skipped.
 func ParseConstraint(v Value) (Constraint, error) {
-	p := constraintParser{nodes: MaxConstraintNodes, clauses: MaxConstraintClauses}
+	p := constraintParser{nodes: MaxConstraintNodes, clauses: maxConstraintClauses}
 	return p.constraint(v, MaxConstraintDepth)
 }
 
@@ -308,7 +298,7 @@ func (p *constraintParser) constraint(v Value, depth int) (Constraint, error) {
 		return nil, fmt.Errorf("constraint nests deeper than %d", MaxConstraintDepth)
 	}
 	if p.clauses--; p.clauses < 0 {
-		return nil, fmt.Errorf("constraint holds more than %d constraints", MaxConstraintClauses)
+		return nil, fmt.Errorf("constraint holds more than %d constraints", maxConstraintClauses)
 	}
 	if v.kind != KindObject {
 		return nil, fmt.Errorf("constraint is %s; want an object with constraint_type", aKind(v.kind))

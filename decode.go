@@ -13,21 +13,21 @@ import (
 type Limits struct {
 	Bytes int // longest input, in bytes
 	Depth int // deepest nesting of arrays and objects
-	Nodes int // most values, at all levels together; 0 means [DefaultNodes]
+	Nodes int // most values, at all levels together; 0 means 65,536
 }
 
-// DefaultNodes is how many values one input may hold where [Limits] says nothing
+// defaultNodes is how many values one input may hold where [Limits] says nothing
 // else. Two bytes of JSON become a value of 32 bytes, and readers go over all
 // values several times, so that a bound on bytes alone does not bound the work.
-const DefaultNodes = 1 << 16
+const defaultNodes = 1 << 16
 
-// defaultLimits are those of [ParseValue]: 1 MiB, 64 levels and [DefaultNodes].
+// defaultLimits are those of [ParseValue]: 1 MiB, 64 levels and 65,536 values.
 var defaultLimits = Limits{Bytes: 1 << 20, Depth: 64}
 
 // nodes is the bound on values with the default in place of 0.
 func (l Limits) nodes() int {
 	if l.Nodes == 0 {
-		return DefaultNodes
+		return defaultNodes
 	}
 	return l.Nodes
 }
@@ -42,7 +42,7 @@ func (e *SyntaxError) Error() string {
 	return "JSON at byte " + strconv.Itoa(e.Offset) + ": " + e.Message
 }
 
-// ParseValue decodes one JSON value of at most 1 MiB, 64 levels and [DefaultNodes]
+// ParseValue decodes one JSON value of at most 1 MiB, 64 levels and 65,536
 // values. See [DecodeValue].
 func ParseValue(data []byte) (Value, error) { return DecodeValue(data, defaultLimits) }
 

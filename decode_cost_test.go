@@ -66,12 +66,12 @@ func TestATK55_ValuesAreCounted(t *testing.T) {
 		limits powerbox.Limits
 		text   string
 	}{
-		{"the default", list(powerbox.DefaultNodes), powerbox.Limits{Bytes: 4 << 20, Depth: 64}, ""},
-		{"beyond the default", list(powerbox.DefaultNodes + 1), powerbox.Limits{Bytes: 4 << 20, Depth: 64}, "JSON at byte 131071: more than 65536 values"},
-		{"beyond the default in ParseValue", list(powerbox.DefaultNodes + 1), powerbox.Limits{}, "more than 65536 values"},
+		{"the default", list(1 << 16), powerbox.Limits{Bytes: 4 << 20, Depth: 64}, ""},
+		{"beyond the default", list(1<<16 + 1), powerbox.Limits{Bytes: 4 << 20, Depth: 64}, "JSON at byte 131071: more than 65536 values"},
+		{"beyond the default in ParseValue", list(1<<16 + 1), powerbox.Limits{}, "more than 65536 values"},
 		{"at every level", []byte(`[[1],{"a":[2]}]`), powerbox.Limits{Bytes: 100, Depth: 8, Nodes: 5}, "JSON at byte 11: more than 5 values"},
 		{"exactly", []byte(`[[1],{"a":[2]}]`), powerbox.Limits{Bytes: 100, Depth: 8, Nodes: 6}, ""},
-		{"more by choice", list(powerbox.DefaultNodes + 1), powerbox.Limits{Bytes: 4 << 20, Depth: 64, Nodes: 1 << 20}, ""},
+		{"more by choice", list(1<<16 + 1), powerbox.Limits{Bytes: 4 << 20, Depth: 64, Nodes: 1 << 20}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			decode := func(in []byte) (powerbox.Value, error) { return powerbox.DecodeValue(in, c.limits) }

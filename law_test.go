@@ -1,6 +1,7 @@
 package powerbox_test
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -44,7 +45,7 @@ func TestConstraintLaws(t *testing.T) {
 		again := must(powerbox.ParseConstraint(a.JSON()))
 		sameConstraint(t, "round trip", a, again)
 		sameConstraint(t, "normal form", meet(again, again), meet(a, a))
-		r.note("nests", powerbox.ConstraintDepth(a) > 1)
+		r.note("nests", strings.Count(a.JSON().String(), `"constraint_type"`) > 1)
 	})
 	r.atLeast(t, 5)
 }

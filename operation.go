@@ -9,9 +9,9 @@ import (
 // MaxOperationBytes is the length of the longest operation name, in bytes.
 const MaxOperationBytes = 256
 
-// MaxScopeBytes is the length of the longest scope without its wildcard, in
+// maxScopeBytes is the length of the longest scope without its wildcard, in
 // bytes: an operation below it must still have room for a name.
-const MaxScopeBytes = MaxOperationBytes - len(".x")
+const maxScopeBytes = MaxOperationBytes - len(".x")
 
 // Operation is the exact name of one thing that can be done. Names are
 // compared bytewise: no case folding, no normalisation, no aliases. The zero
@@ -105,8 +105,8 @@ func ParseScope(scope string) (Pattern, error) {
 }
 
 func checkScope(s string) error {
-	if s == "" || len(s) > MaxScopeBytes {
-		return fmt.Errorf("scope has %d bytes; want 1 to %d", len(s), MaxScopeBytes)
+	if s == "" || len(s) > maxScopeBytes {
+		return fmt.Errorf("scope has %d bytes; want 1 to %d", len(s), maxScopeBytes)
 	}
 	for i, segment := range strings.Split(s, ".") {
 		if segment == "" {

@@ -111,7 +111,7 @@ func TestATK4_LongScopes(t *testing.T) {
 		s = strings.TrimSuffix(s, ".") + strings.Repeat("z", length-len(strings.TrimSuffix(s, ".")))
 		for _, wildcard := range []string{"", ".*"} {
 			p, err := powerbox.ParseScope(s + wildcard)
-			if (err == nil) != (length <= powerbox.MaxScopeBytes) {
+			if (err == nil) != (length <= powerbox.MaxOperationBytes-len(".x")) {
 				t.Fatalf("ATK-4: scope of %d bytes: %v", length, err)
 			}
 			if err == nil && p.Name()+wildcard != s+wildcard {

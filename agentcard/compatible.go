@@ -74,15 +74,15 @@ func (n Needs) check() error {
 // The codes of reasons for which a card is not compatible.
 const (
 	NeedCard      = "card_unusable"
-	NeedDigest    = "card_changed"
+	needDigest    = "card_changed"
 	NeedVersion   = "protocol_version"
 	NeedBinding   = "protocol_binding"
-	NeedFeature   = "feature"
-	NeedSkill     = "skill"
-	NeedInput     = "input_mode"
-	NeedOutput    = "output_mode"
-	NeedExtension = "required_extension"
-	NeedScheme    = "security_scheme"
+	needFeature   = "feature"
+	needSkill     = "skill"
+	needInput     = "input_mode"
+	needOutput    = "output_mode"
+	needExtension = "required_extension"
+	needScheme    = "security_scheme"
 )
 
 // Reason is one thing for which a card is not compatible.
@@ -122,7 +122,7 @@ func Compatible(c Card, n Needs) Answer {
 	a.modes(c, n)
 	for _, uri := range c.RequiredExtensions() {
 		if !slices.Contains(n.Extensions, uri) {
-			a.reason(NeedExtension, uri, "", "the agent takes no call of who does not speak the extension %s", uri)
+			a.reason(needExtension, uri, "", "the agent takes no call of who does not speak the extension %s", uri)
 		}
 	}
 	a.schemes(c, n)
@@ -147,7 +147,7 @@ func (a *Answer) usable(c Card, n Needs) {
 		}
 	}
 	if n.Digest != "" && n.Digest != a.Digest {
-		a.reason(NeedDigest, n.Digest, "", "the card is another than the one that was agreed to: %s", a.Digest)
+		a.reason(needDigest, n.Digest, "", "the card is another than the one that was agreed to: %s", a.Digest)
 	}
 }
 
@@ -245,13 +245,13 @@ func (a *Answer) feature(c Card, name string) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("%s is deprecated; %s takes its place", name, d.Replacement))
 	case named && d.Supported:
 	case named && d.Tier == Implicit:
-		a.reason(NeedFeature, name, "", "%s is new in 1.0, and the agent speaks %s alone", name, strings.Join(c.Dialects(), ", "))
+		a.reason(needFeature, name, "", "%s is new in 1.0, and the agent speaks %s alone", name, strings.Join(c.Dialects(), ", "))
 	case len(d.Pointers) > 0:
-		a.reason(NeedFeature, name, d.Pointers[0], "the agent says that it has no %s", name)
+		a.reason(needFeature, name, d.Pointers[0], "the agent says that it has no %s", name)
 	case name == "streaming_message" && c.Supports("streaming"):
-		a.reason(NeedFeature, name, "/capabilities/streaming", "the agent does not declare streaming_message; capabilities.streaming is about task events and does not stand for it")
+		a.reason(needFeature, name, "/capabilities/streaming", "the agent does not declare streaming_message; capabilities.streaming is about task events and does not stand for it")
 	default:
-		a.reason(NeedFeature, name, "", "the agent does not declare %s", name)
+		a.reason(needFeature, name, "", "the agent does not declare %s", name)
 	}
 }
 
@@ -262,7 +262,7 @@ func (a *Answer) skills(c Card, n Needs) {
 	}
 	for _, id := range n.Skills {
 		if !have[id] {
-			a.reason(NeedSkill, id, "", "the agent has no skill %q", id)
+			a.reason(needSkill, id, "", "the agent has no skill %q", id)
 		}
 	}
 }
@@ -279,11 +279,11 @@ func (a *Answer) modes(c Card, n Needs) {
 	check := func(where string, in, out []string) {
 		for _, m := range n.Inputs {
 			if !slices.Contains(in, m) {
-				a.reason(NeedInput, m, "", "%s does not take %s but %s", where, m, orNone(in))
+				a.reason(needInput, m, "", "%s does not take %s but %s", where, m, orNone(in))
 			}
 		}
 		if len(n.Outputs) > 0 && !slices.ContainsFunc(n.Outputs, func(m string) bool { return slices.Contains(out, m) }) {
-			a.reason(NeedOutput, strings.Join(n.Outputs, ", "), "", "%s gives none of %s but %s", where, strings.Join(n.Outputs, ", "), orNone(out))
+			a.reason(needOutput, strings.Join(n.Outputs, ", "), "", "%s gives none of %s but %s", where, strings.Join(n.Outputs, ", "), orNone(out))
 		}
 	}
 	if len(n.Skills) == 0 {
@@ -317,7 +317,7 @@ func (a *Answer) schemes(c Card, n Needs) {
 		texts = append(texts, strings.Join(names, " and "))
 	}
 	if len(wanted) > 0 && !met {
-		a.reason(NeedScheme, strings.Join(n.Schemes, ", "), "", "the agent asks for %s, and the caller can do %s", strings.Join(texts, ", or "), strings.Join(n.Schemes, ", "))
+		a.reason(needScheme, strings.Join(n.Schemes, ", "), "", "the agent asks for %s, and the caller can do %s", strings.Join(texts, ", or "), strings.Join(n.Schemes, ", "))
 	}
 }
 

@@ -137,7 +137,7 @@ func TestCARD13_Digest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := agentcard.Compatible(card, agentcard.Needs{Digest: "sha256:0"}); a.Compatible || a.Reasons[0].Code != agentcard.NeedDigest {
+	if a := agentcard.Compatible(card, agentcard.Needs{Digest: "sha256:0"}); a.Compatible || a.Reasons[0].Code != "card_changed" {
 		t.Errorf("CARD-13 %+v", a)
 	}
 }

@@ -99,7 +99,7 @@ func (l *linter) version(pointer string, n *node) Version {
 	}
 	v, err := ParseVersion(n.text)
 	if err != nil {
-		l.fail(pointer, CodeVersion, "%v", err)
+		l.fail(pointer, codeVersion, "%v", err)
 	}
 	return v
 }
@@ -124,7 +124,7 @@ func (l *linter) versions() {
 				continue
 			}
 			if e.n.is('"') && e.n.text == "" {
-				l.fail(e.pointer, CodeRange, "an end of the version range is empty; leave it out where the range is open")
+				l.fail(e.pointer, codeRange, "an end of the version range is empty; leave it out where the range is open")
 				continue
 			}
 			if e.v = l.version(e.pointer, e.n); !e.v.IsZero() {
@@ -133,7 +133,7 @@ func (l *linter) versions() {
 		}
 		for _, e := range ends {
 			if e.v.line() != ends[0].v.line() {
-				l.fail(e.pointer, CodeContradiction, "%s, and %s at %s; say it once", e.v, ends[0].v, ends[0].pointer)
+				l.fail(e.pointer, codeContradiction, "%s, and %s at %s; say it once", e.v, ends[0].v, ends[0].pointer)
 			}
 		}
 		return ends
@@ -147,7 +147,7 @@ func (l *linter) versions() {
 		c.ranged.Max = high[0].v
 	}
 	if c.ranged.inverted() {
-		l.fail(low[0].pointer, CodeRange, "the version range begins at %s and ends at %s: no version is in it", c.ranged.Min, c.ranged.Max)
+		l.fail(low[0].pointer, codeRange, "the version range begins at %s and ends at %s: no version is in it", c.ranged.Min, c.ranged.Max)
 	}
 }
 
@@ -188,7 +188,7 @@ func (l *linter) current(pointer string, n *node, within Range) {
 	l.listed(pointer, n, &face)
 	l.endpoint(pointer, face, "protocolBinding")
 	if first, twice := l.faces[face.key()]; twice {
-		l.warn(pointer, CodeTwice, "the same interface is there already, at %s", first)
+		l.warn(pointer, codeTwice, "the same interface is there already, at %s", first)
 	} else {
 		l.faces[face.key()] = pointer
 	}
@@ -203,7 +203,7 @@ func (l *linter) contractInterfaces() map[string]int {
 	for i, e := range l.params.get("interfaces").elements() {
 		key := e.get("url").str() + " " + e.get("binding").str()
 		if first, twice := found[key]; twice {
-			l.fail(atIndex(at(l.paramsAt, "interfaces"), i), CodeTwice, "the contract speaks of this interface already, at index %d", first)
+			l.fail(atIndex(at(l.paramsAt, "interfaces"), i), codeTwice, "the contract speaks of this interface already, at index %d", first)
 			continue
 		}
 		found[key] = i
@@ -224,7 +224,7 @@ func (l *linter) listed(pointer string, n *node, face *Interface) {
 		}
 		here := at(atIndex(at(l.paramsAt, "interfaces"), i), "protocol_versions")
 		if list != nil {
-			l.fail(here, CodeContradiction, "the versions of this interface are said at %s already; say them once", where)
+			l.fail(here, codeContradiction, "the versions of this interface are said at %s already; say them once", where)
 			continue
 		}
 		where, list = here, l.params.get("interfaces").list[i].get("protocol_versions")
@@ -239,15 +239,15 @@ func (l *linter) listed(pointer string, n *node, face *Interface) {
 			continue
 		}
 		if !face.within.contains(v) {
-			l.fail(atIndex(where, i), CodeRange, "%s is outside of the card's range, %s", v, face.within)
+			l.fail(atIndex(where, i), codeRange, "%s is outside of the card's range, %s", v, face.within)
 		}
 		face.Versions = append(face.Versions, v)
 	}
 	switch {
 	case len(list.elements()) == 0:
-		l.fail(where, CodeRange, "an interface with an empty list of versions speaks none; leave the list out")
+		l.fail(where, codeRange, "an interface with an empty list of versions speaks none; leave the list out")
 	case !face.Version.IsZero() && !slices.ContainsFunc(face.Versions, func(v Version) bool { return v.line() == face.Version.line() }):
-		l.fail(where, CodeRange, "the interface's own protocolVersion %s is not in its list", face.Version)
+		l.fail(where, codeRange, "the interface's own protocolVersion %s is not in its list", face.Version)
 	}
 }
 
@@ -290,17 +290,17 @@ var bindings = []string{"JSONRPC", "HTTP+JSON", "GRPC"}
 // against the range.
 func (l *linter) endpoint(pointer string, face Interface, member string) {
 	if face.Binding != "" && !slices.Contains(bindings, face.Binding) && !isAbsolute(face.Binding) {
-		l.fail(at(pointer, member), CodeBinding, "binding %q; want JSONRPC, HTTP+JSON, GRPC, or the URI of another", face.Binding)
+		l.fail(at(pointer, member), codeBinding, "binding %q; want JSONRPC, HTTP+JSON, GRPC, or the URI of another", face.Binding)
 	}
 	if !face.Version.IsZero() && !face.within.contains(face.Version) {
-		l.fail(at(pointer, "protocolVersion"), CodeRange, "%s is outside of the card's range, %s", face.Version, face.within)
+		l.fail(at(pointer, "protocolVersion"), codeRange, "%s is outside of the card's range, %s", face.Version, face.within)
 	}
 	if face.URL == "" {
 		return
 	}
 	if face.Binding == "GRPC" && !strings.Contains(face.URL, "://") {
 		if _, port, ok := strings.Cut(face.URL, ":"); !ok || port == "" {
-			l.fail(at(pointer, "url"), CodeURL, "address %q; want host:port or a URL for gRPC", face.URL)
+			l.fail(at(pointer, "url"), codeURL, "address %q; want host:port or a URL for gRPC", face.URL)
 		}
 		return
 	}
@@ -312,15 +312,15 @@ func (l *linter) address(pointer, address string) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.Scheme != "https" && u.Scheme != "http":
-		l.fail(pointer, CodeURL, "%q is no absolute https URL", clip(address))
+		l.fail(pointer, codeURL, "%q is no absolute https URL", clip(address))
 	case u.User != nil:
-		l.fail(pointer, CodeURL, "the URL carries a user name or a password; cards are public")
+		l.fail(pointer, codeURL, "the URL carries a user name or a password; cards are public")
 	case u.Fragment != "":
-		l.fail(pointer, CodeURL, "the URL has a fragment, which no request carries")
+		l.fail(pointer, codeURL, "the URL has a fragment, which no request carries")
 	case u.Scheme == "http" && loopback(u.Hostname()):
-		l.warn(pointer, CodePlain, "http is for experiments on one machine; in production it must be https (A2A 1.0, section 7.1)")
+		l.warn(pointer, codePlain, "http is for experiments on one machine; in production it must be https (A2A 1.0, section 7.1)")
 	case u.Scheme == "http":
-		l.fail(pointer, CodePlain, "the URL is http; production must use https (A2A 1.0, section 7.1)")
+		l.fail(pointer, codePlain, "the URL is http; production must use https (A2A 1.0, section 7.1)")
 	}
 }
 

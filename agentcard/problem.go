@@ -35,36 +35,36 @@ func (p Problem) String() string {
 // The codes of problems.
 const (
 	CodeUnreadable    = "unreadable"        // no JSON object within the limits
-	CodeDuplicate     = "duplicate_member"  // a member twice in one object, in whatever spelling
-	CodeVariant       = "name_variant"      // a member that some readers take for another
-	CodeType          = "wrong_type"        // a value of another type
-	CodeMissing       = "missing"           // a required member is not there
-	CodeEmpty         = "empty"             // a required member is there and empty
-	CodeUnknown       = "unknown_member"    // no member of the protocol or the contract
-	CodeSpelling      = "spelling"          // the schema's spelling in place of the JSON form's
-	CodeDialect       = "other_version"     // a member of another protocol version
-	CodeSkill         = "skill_id"          // two skills of one id
-	CodeScheme        = "security_scheme"   // a requirement of a scheme that is not there, or a scheme of no kind
-	CodeDeprecated    = "deprecated"        // supported and discouraged
-	CodeVersion       = "version_format"    // no Major.Minor
-	CodeRange         = "version_range"     // inverted, empty or contradicted
-	CodeURL           = "url"               // no URL of the kind that is wanted
-	CodePlain         = "no_tls"            // http where https is wanted
-	CodeBinding       = "binding"           // neither a known binding nor a URI
-	CodeTwice         = "declared_twice"    // the same thing declared more than once
-	CodeMedia         = "media_type"        // no media type
-	CodeExtension     = "extension"         // an extension without a usable URI
-	CodeContradiction = "contradiction"     // two places of the card say different things
-	CodeVendor        = "vendor_feature"    // a vendor feature without namespace or description
-	CodeSignature     = "signature_form"    // a signature that cannot be checked
-	CodeNotSigned     = "outside_signature" // declared where no signature covers it
-	CodeNumber        = "number"            // a number that readers change
-	CodeUndeclared    = "undeclared"        // used by the card itself and not declared
+	codeDuplicate     = "duplicate_member"  // a member twice in one object, in whatever spelling
+	codeVariant       = "name_variant"      // a member that some readers take for another
+	codeType          = "wrong_type"        // a value of another type
+	codeMissing       = "missing"           // a required member is not there
+	codeEmpty         = "empty"             // a required member is there and empty
+	codeUnknown       = "unknown_member"    // no member of the protocol or the contract
+	codeSpelling      = "spelling"          // the schema's spelling in place of the JSON form's
+	codeDialect       = "other_version"     // a member of another protocol version
+	codeSkill         = "skill_id"          // two skills of one id
+	codeScheme        = "security_scheme"   // a requirement of a scheme that is not there, or a scheme of no kind
+	codeDeprecated    = "deprecated"        // supported and discouraged
+	codeVersion       = "version_format"    // no Major.Minor
+	codeRange         = "version_range"     // inverted, empty or contradicted
+	codeURL           = "url"               // no URL of the kind that is wanted
+	codePlain         = "no_tls"            // http where https is wanted
+	codeBinding       = "binding"           // neither a known binding nor a URI
+	codeTwice         = "declared_twice"    // the same thing declared more than once
+	codeMedia         = "media_type"        // no media type
+	codeExtension     = "extension"         // an extension without a usable URI
+	codeContradiction = "contradiction"     // two places of the card say different things
+	codeVendor        = "vendor_feature"    // a vendor feature without namespace or description
+	codeSignature     = "signature_form"    // a signature that cannot be checked
+	codeNotSigned     = "outside_signature" // declared where no signature covers it
+	codeNumber        = "number"            // a number that readers change
+	codeUndeclared    = "undeclared"        // used by the card itself and not declared
 )
 
 // misread are the codes of what readers read differently, or what cannot be
 // read: with one of them nothing that the card says can be relied on.
-var misread = []string{CodeUnreadable, CodeDuplicate, CodeVariant, CodeType, CodeRange, CodeVersion, CodeContradiction, CodeSkill, CodeTwice}
+var misread = []string{CodeUnreadable, codeDuplicate, codeVariant, codeType, codeRange, codeVersion, codeContradiction, codeSkill, codeTwice}
 
 // Relied reports whether nothing among the problems keeps a reader from relying
 // on what the card says: none is an error about what it says at all. A card that

@@ -43,25 +43,25 @@ func (l *linter) features() {
 	for _, d := range l.card.declared {
 		for i, p := range d.Pointers {
 			if len(d.said) > 0 && d.said[i] != d.said[0] {
-				l.fail(p, CodeContradiction, "%s is %t here and %t at %s; say it once", d.Name, d.said[i], d.said[0], d.Pointers[0])
+				l.fail(p, codeContradiction, "%s is %t here and %t at %s; say it once", d.Name, d.said[i], d.said[0], d.Pointers[0])
 			}
 		}
 		if d.Tier == Deprecated && d.Supported && d.Name != "state_transition_history" {
-			l.warn(d.Pointers[0], CodeDeprecated, "%s is deprecated; %s takes its place", d.Name, d.Replacement)
+			l.warn(d.Pointers[0], codeDeprecated, "%s is deprecated; %s takes its place", d.Name, d.Replacement)
 		}
 		if d.Supported && !d.Signed && l.card.Signed() {
-			l.warn(d.Pointers[0], CodeNotSigned, "no signature of A2A 1.0 covers %s here; declare it in the contract extension", d.Name)
+			l.warn(d.Pointers[0], codeNotSigned, "no signature of A2A 1.0 covers %s here; declare it in the contract extension", d.Name)
 		}
 	}
 	if l.card.Supports("streaming_message") && !l.card.Supports("streaming") {
-		l.warn("/capabilities/streaming", CodeUndeclared, "streaming_message is declared, and streaming is not, which messages would be streamed by")
+		l.warn("/capabilities/streaming", codeUndeclared, "streaming_message is declared, and streaming is not, which messages would be streamed by")
 	}
 	if l.card.explicit && l.card.Signed() && l.params.get("min_protocol_version", "max_protocol_version") == nil {
-		l.warn("", CodeNotSigned, "no signature of A2A 1.0 covers the version range of the card itself; declare it in the contract extension")
+		l.warn("", codeNotSigned, "no signature of A2A 1.0 covers the version range of the card itself; declare it in the contract extension")
 	}
 	for i, face := range l.card.faces {
 		if face.Tenant != "" && !l.card.Supports("multi_tenant") {
-			l.warn(at(atIndex("/supportedInterfaces", i), "tenant"), CodeUndeclared, "the interface is for a tenant, and multi_tenant is not declared")
+			l.warn(at(atIndex("/supportedInterfaces", i), "tenant"), codeUndeclared, "the interface is for a tenant, and multi_tenant is not declared")
 		}
 	}
 }
@@ -72,10 +72,10 @@ func (l *linter) extensions() {
 	for i, e := range l.card.root.get("capabilities").get("extensions").elements() {
 		here, uri := atIndex("/capabilities/extensions", i), e.get("uri").str()
 		if uri != "" && !isAbsolute(uri) {
-			l.fail(at(here, "uri"), CodeExtension, "extension %q; want an absolute URI, by which alone it is known", clip(uri))
+			l.fail(at(here, "uri"), codeExtension, "extension %q; want an absolute URI, by which alone it is known", clip(uri))
 		}
 		if first, twice := seen[uri]; twice && uri != "" {
-			l.fail(here, CodeTwice, "the extension is declared already, at %s", first)
+			l.fail(here, codeTwice, "the extension is declared already, at %s", first)
 			continue
 		}
 		seen[uri] = here
@@ -83,7 +83,7 @@ func (l *linter) extensions() {
 			continue
 		}
 		if e.get("params") == nil {
-			l.warn(here, CodeMissing, "the contract extension has no params, and so declares nothing")
+			l.warn(here, codeMissing, "the contract extension has no params, and so declares nothing")
 			continue
 		}
 		l.contract(at(here, "params"), e.get("params"))
@@ -98,10 +98,10 @@ func (l *linter) contract(pointer string, params *node) {
 	l.speaks = speaks
 	for _, m := range params.get("vendor").object() {
 		if !isVendorName(m.name) {
-			l.fail(at(at(pointer, "vendor"), m.name), CodeVendor, "vendor feature %q; want a namespace and a name, such as com.example/fast_lane, or a URI", clip(m.name))
+			l.fail(at(at(pointer, "vendor"), m.name), codeVendor, "vendor feature %q; want a namespace and a name, such as com.example/fast_lane, or a URI", clip(m.name))
 		}
 		if _, taken := LookupFeature(m.name); taken {
-			l.fail(at(at(pointer, "vendor"), m.name), CodeVendor, "%s is a feature of the contract, no vendor's", m.name)
+			l.fail(at(at(pointer, "vendor"), m.name), codeVendor, "%s is a feature of the contract, no vendor's", m.name)
 		}
 	}
 	known := map[string]bool{}
@@ -110,7 +110,7 @@ func (l *linter) contract(pointer string, params *node) {
 	}
 	for i, e := range params.get("interfaces").elements() {
 		if !known[e.get("url").str()+" "+e.get("binding").str()] {
-			l.fail(at(atIndex(at(pointer, "interfaces"), i), "url"), CodeContradiction, "the card has no such interface")
+			l.fail(at(atIndex(at(pointer, "interfaces"), i), "url"), codeContradiction, "the card has no such interface")
 		}
 	}
 }
@@ -121,7 +121,7 @@ func (l *linter) skills() {
 	for i, s := range l.card.root.get("skills").elements() {
 		here, id := atIndex("/skills", i), s.get("id").str()
 		if first, twice := seen[id]; twice && id != "" {
-			l.fail(at(here, "id"), CodeSkill, "two skills have the id %q; the other is at %s", clip(id), first)
+			l.fail(at(here, "id"), codeSkill, "two skills have the id %q; the other is at %s", clip(id), first)
 		} else {
 			seen[id] = here
 		}
@@ -138,7 +138,7 @@ func (l *linter) modes(pointer string, n *node) {
 				continue
 			}
 			if kind, _, err := mime.ParseMediaType(e.text); err != nil || !strings.Contains(kind, "/") {
-				l.warn(atIndex(at(pointer, name), i), CodeMedia, "%q is no media type; write one such as text/plain or application/json", clip(e.text))
+				l.warn(atIndex(at(pointer, name), i), codeMedia, "%q is no media type; write one such as text/plain or application/json", clip(e.text))
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (l *linter) security() {
 		for _, flow := range flows.object() {
 			where := at(flowsAt, flow.name)
 			if flow.name == "implicit" || flow.name == "password" {
-				l.warn(where, CodeDeprecated, "the OAuth flow %s is deprecated; use authorizationCode with PKCE, clientCredentials or deviceCode", flow.name)
+				l.warn(where, codeDeprecated, "the OAuth flow %s is deprecated; use authorizationCode with PKCE, clientCredentials or deviceCode", flow.name)
 			}
 			for _, e := range flow.value.object() {
 				if strings.HasSuffix(strings.ToLower(e.name), "url") {
@@ -193,7 +193,7 @@ func (l *linter) requirements(pointer string, n *node) {
 
 func (l *linter) scheme(pointer, name string) {
 	if !l.schemes[name] {
-		l.fail(pointer, CodeScheme, "the security scheme %q is required and not defined in securitySchemes", clip(name))
+		l.fail(pointer, codeScheme, "the security scheme %q is required and not defined in securitySchemes", clip(name))
 	}
 }
 
@@ -205,20 +205,20 @@ func (l *linter) signatures() {
 		header, errTree := readTree(raw)
 		if err != nil || errTree != nil || !header.is('{') {
 			if s.get("protected").str() != "" {
-				l.fail(here, CodeSignature, "the protected header is no JSON object in base64url without padding")
+				l.fail(here, codeSignature, "the protected header is no JSON object in base64url without padding")
 			}
 			continue
 		}
 		for _, name := range []string{"alg", "kid"} {
 			if header.get(name).str() == "" {
-				l.fail(here, CodeSignature, "the protected header has no %s, which A2A 1.0 requires (section 8.4.2)", name)
+				l.fail(here, codeSignature, "the protected header has no %s, which A2A 1.0 requires (section 8.4.2)", name)
 			}
 		}
 		if header.get("alg").str() == "none" {
-			l.fail(here, CodeSignature, "alg none is no signature")
+			l.fail(here, codeSignature, "alg none is no signature")
 		}
 		if header.get("jku") != nil || header.get("x5u") != nil || header.get("jwk") != nil || header.get("x5c") != nil {
-			l.warn(here, CodeSignature, "the header names or carries a key; it adds to no reader's trust, which is in keys that were pinned")
+			l.warn(here, codeSignature, "the header names or carries a key; it adds to no reader's trust, which is in keys that were pinned")
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // missing.
 func (l *linter) walk(pointer string, n *node, f *form) {
 	if !n.is('{') {
-		l.fail(pointer, CodeType, "%s is %s; want an object", f.name, kindName(n))
+		l.fail(pointer, codeType, "%s is %s; want an object", f.name, kindName(n))
 		return
 	}
 	has := l.names(pointer, n)
@@ -26,14 +26,14 @@ func (l *linter) walk(pointer string, n *node, f *form) {
 		present++
 		l.spelled(pointer, m, c, has)
 		if c.known != ours && c.known&l.speaks == 0 {
-			l.warn(at(pointer, m.name), CodeDialect, "%s has a member of %s; readers of %s overlook it%s", f.name, c.known, l.speaks, successor(m.name))
+			l.warn(at(pointer, m.name), codeDialect, "%s has a member of %s; readers of %s overlook it%s", f.name, c.known, l.speaks, successor(m.name))
 		}
 		if m.value.kind != 'n' {
 			l.value(at(pointer, m.name), m.value, c)
 		}
 	}
 	if f.oneof && present != 1 {
-		l.fail(pointer, CodeScheme, "%s has %d of its kinds; want exactly one of %s", f.name, present, strings.Join(f.known(), ", "))
+		l.fail(pointer, codeScheme, "%s has %d of its kinds; want exactly one of %s", f.name, present, strings.Join(f.known(), ", "))
 	}
 	for _, c := range f.fields {
 		if c.required&l.speaks != 0 {
@@ -71,15 +71,15 @@ func (l *linter) there(pointer string, n *node, c field, f *form) {
 	here := at(pointer, c.name)
 	switch {
 	case v.absent():
-		l.fail(here, CodeMissing, "%s has no %s, which %s requires", f.name, c.name, l.requiring(c))
+		l.fail(here, codeMissing, "%s has no %s, which %s requires", f.name, c.name, l.requiring(c))
 	case v.is('"') && c.shape == text && v.text == "":
-		l.fail(here, CodeEmpty, "%s has an empty %s, which counts as absent; %s requires it", f.name, c.name, l.requiring(c))
+		l.fail(here, codeEmpty, "%s has an empty %s, which counts as absent; %s requires it", f.name, c.name, l.requiring(c))
 	case v.is('[') && len(v.list) == 0:
 		if c.required&l.speaks&in10 == 0 { // 0.3 requires the array, and says nothing of its contents
-			l.warn(here, CodeEmpty, "%s has no element; 1.0 requires at least one", c.name)
+			l.warn(here, codeEmpty, "%s has no element; 1.0 requires at least one", c.name)
 			return
 		}
-		l.fail(here, CodeEmpty, "%s has no element; A2A 1.0 requires at least one (section 5.7)", c.name)
+		l.fail(here, codeEmpty, "%s has no element; A2A 1.0 requires at least one (section 5.7)", c.name)
 	}
 }
 
@@ -93,7 +93,7 @@ func (l *linter) value(pointer string, v *node, c field) {
 		l.want(pointer, v, '"', c.name, "a string")
 	case flag:
 		if v.kind != 't' && v.kind != 'f' {
-			l.fail(pointer, CodeType, "%s is %s; want true or false", c.name, kindName(v))
+			l.fail(pointer, codeType, "%s is %s; want true or false", c.name, kindName(v))
 		}
 	case texts:
 		l.texts(pointer, v, c.name)
@@ -145,11 +145,11 @@ func (l *linter) dictionary(pointer string, v *node, c field) {
 		f, here := c.of, at(pointer, m.name)
 		if kind := m.value.get("type").str(); c.of == schemeForm && kind != "" {
 			if f = olderSchemes[kind]; f == nil {
-				l.fail(at(here, "type"), CodeScheme, "a security scheme of type %q; want apiKey, http, oauth2, openIdConnect or mutualTLS", kind)
+				l.fail(at(here, "type"), codeScheme, "a security scheme of type %q; want apiKey, http, oauth2, openIdConnect or mutualTLS", kind)
 				continue
 			}
 			if l.speaks&in03 == 0 {
-				l.warn(here, CodeDialect, "a security scheme in the form of 0.3, which readers of 1.0 do not know; 1.0 has %s", strings.Join(schemeForm.known(), ", "))
+				l.warn(here, codeDialect, "a security scheme in the form of 0.3, which readers of 1.0 do not know; 1.0 has %s", strings.Join(schemeForm.known(), ", "))
 			}
 			l.older(here, m.value, f)
 			continue
@@ -172,7 +172,7 @@ func (l *linter) texts(pointer string, v *node, name string) {
 	}
 	for i, e := range v.list {
 		if l.want(atIndex(pointer, i), e, '"', "an element of "+name, "a string") && e.text == "" {
-			l.fail(atIndex(pointer, i), CodeEmpty, "an element of %s is empty", name)
+			l.fail(atIndex(pointer, i), codeEmpty, "an element of %s is empty", name)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (l *linter) want(pointer string, v *node, kind jsontext.Kind, name, what st
 	if v.is(kind) {
 		return true
 	}
-	l.fail(pointer, CodeType, "%s is %s; want %s", name, kindName(v), what)
+	l.fail(pointer, codeType, "%s is %s; want %s", name, kindName(v), what)
 	return false
 }
 
@@ -191,7 +191,7 @@ func (l *linter) names(pointer string, n *node) map[string]int {
 	times := make(map[string]int, len(n.members))
 	for _, m := range n.members {
 		if times[m.name]++; times[m.name] == 2 {
-			l.fail(at(pointer, m.name), CodeDuplicate, "the member %q is there more than once in one object; readers differ in which one counts", m.name)
+			l.fail(at(pointer, m.name), codeDuplicate, "the member %q is there more than once in one object; readers differ in which one counts", m.name)
 		}
 	}
 	return times
@@ -203,11 +203,11 @@ func (l *linter) spelled(pointer string, m member, c field, has map[string]int) 
 		return
 	}
 	if has[c.name] > 0 {
-		l.fail(at(pointer, m.name), CodeDuplicate, "%s and %s are one member, there twice; readers differ in which one counts", m.name, c.name)
+		l.fail(at(pointer, m.name), codeDuplicate, "%s and %s are one member, there twice; readers differ in which one counts", m.name, c.name)
 		return
 	}
 	if c.known != ours { // the contract's document has its own names in the schema's spelling
-		l.warn(at(pointer, m.name), CodeSpelling, "%s is the name in the schema; in JSON it is %s, and many readers know no other", m.name, c.name)
+		l.warn(at(pointer, m.name), codeSpelling, "%s is the name in the schema; in JSON it is %s, and many readers know no other", m.name, c.name)
 	}
 }
 
@@ -216,15 +216,15 @@ func (l *linter) unknown(pointer string, m member, f *form) {
 	for _, c := range f.fields {
 		for _, name := range c.names() {
 			if strings.EqualFold(m.name, name) || folded(m.name) == folded(name) {
-				l.fail(pointer, CodeVariant, "some readers take %q for %q; write %s, or leave it out", m.name, name, c.name)
+				l.fail(pointer, codeVariant, "some readers take %q for %q; write %s, or leave it out", m.name, name, c.name)
 				return
 			}
 		}
 	}
 	if f.fields[0].known == ours {
-		l.lax(pointer, CodeUnknown, "%s has no member %q; readers ignore it", f.name, m.name)
+		l.lax(pointer, codeUnknown, "%s has no member %q; readers ignore it", f.name, m.name)
 	} else {
-		l.lax(pointer, CodeUnknown, "%s has no member %q in A2A; readers ignore it (section 5.7), and what an extension adds belongs into capabilities.extensions", f.name, clip(m.name))
+		l.lax(pointer, codeUnknown, "%s has no member %q in A2A; readers ignore it (section 5.7), and what an extension adds belongs into capabilities.extensions", f.name, clip(m.name))
 	}
 	l.anything(pointer, m.value)
 }
@@ -245,7 +245,7 @@ func (l *linter) anything(pointer string, n *node) {
 		return
 	}
 	if n.kind == '0' && !keepsNumber(n.text) {
-		l.warn(pointer, CodeNumber, "the number %s is not one that a 64-bit float holds: readers change it, and a signature does not see the difference", n.text)
+		l.warn(pointer, codeNumber, "the number %s is not one that a 64-bit float holds: readers change it, and a signature does not see the difference", n.text)
 	}
 	l.names(pointer, n)
 	for _, m := range n.members {

@@ -32,7 +32,7 @@ func TestGATE3_WaitsForAPerson(t *testing.T) {
 		t.Errorf("GATE-3 what it would go on under is not told: %v", v.Under.Names())
 	}
 	w.once(call.Bound)
-	if v := w.check(call); v.Allowed || !slices.Contains(codes(v), CodeOtherRequest) {
+	if v := w.check(call); v.Allowed || !slices.Contains(codes(v), codeOtherRequest) {
 		t.Errorf("ATK-58 the caller itself presents what was given for it: %v", codes(v))
 	}
 	call.Released = true
@@ -52,7 +52,7 @@ func TestATK46_OneRequest(t *testing.T) {
 	call := w.call(Require, try(t, "a2a.message"))
 	call.Approval, call.Presented = true, []Presented{{Reference: "cap_once"}}
 	w.once("of other bytes")
-	if v := w.check(call); v.Allowed || v.Waits || !slices.Contains(codes(v), CodeOtherRequest) {
+	if v := w.check(call); v.Allowed || v.Waits || !slices.Contains(codes(v), codeOtherRequest) {
 		t.Errorf("ATK-46 another request: %v", codes(v))
 	}
 }
@@ -98,7 +98,7 @@ func TestATK42_BudgetElsewhere(t *testing.T) {
 	held := w.gate.References.(onRecord)["cap_once"]
 	held.Accounts = []Account{{Of: "cap_once", Budgets: Budgets{Uses: 1}}}
 	w.gate.References = onRecord{"cap_once": held}
-	if v := w.check(call); v.Allowed || !slices.Equal(codes(v), []string{CodeBudgetElsewhere}) {
+	if v := w.check(call); v.Allowed || !slices.Equal(codes(v), []string{codeBudgetElsewhere}) {
 		t.Errorf("ATK-42 at a gate that keeps no budgets: %v", codes(v))
 	}
 }

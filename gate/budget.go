@@ -87,7 +87,7 @@ func (g *Gate) spend(call *Call, held Held) ([]Reservation, []evidence.Reason) {
 	var out []Reservation
 	for _, a := range held.Accounts {
 		if _, ok := g.Recorder.(Ledger); !ok {
-			return nil, because(CodeBudgetElsewhere)
+			return nil, because(codeBudgetElsewhere)
 		}
 		op, args := proves(call)
 		if a.Budgets.Uses > 0 {

@@ -13,11 +13,11 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// CodeDataOrigin is the reason where data may not flow into a call, and CodeDataObserved the
+// CodeDataOrigin is the reason where data may not flow into a call, and codeDataObserved the
 // note of that where an operator only looks on (ADR 149).
 const (
 	CodeDataOrigin   = "data_origin"
-	CodeDataObserved = "data_origin_observed"
+	codeDataObserved = "data_origin_observed"
 )
 
 // Label says where data comes from, whether it can be relied on, and whether it may leave.
@@ -306,7 +306,7 @@ func observedOnly(refused, asked []evidence.Reason) []evidence.Reason {
 		if n >= len(refused) {
 			would = "would wait for a person: "
 		}
-		r.Code, r.Message = CodeDataObserved, would+r.Message
+		r.Code, r.Message = codeDataObserved, would+r.Message
 		out = append(out, r)
 	}
 	return out

@@ -175,7 +175,7 @@ func TestDataIsObserved(t *testing.T) {
 			t.Errorf("%s: %+v", effect, v.Reasons)
 		}
 		r := w.ledger.sealed[0].Record()
-		if len(r.Details.Reasons) != 1 || r.Details.Reasons[0].Code != CodeDataObserved || !strings.HasPrefix(r.Details.Reasons[0].Message, want) {
+		if len(r.Details.Reasons) != 1 || r.Details.Reasons[0].Code != codeDataObserved || !strings.HasPrefix(r.Details.Reasons[0].Message, want) {
 			t.Errorf("%s: recorded %+v", effect, r.Details.Reasons)
 		}
 		const details = `{"data":{"read":[{"confidential":false,"source":"inbox","trust":"untrusted"}]}}`

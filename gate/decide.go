@@ -34,14 +34,14 @@ const (
 	CodeUnavailable        = "authorization_unavailable"
 	CodeForeignTask        = "task_foreign"
 	CodeHandle             = "handle_not_granted"
-	CodeOtherTask          = "task_not_the_capabilitys"
+	codeOtherTask          = "task_not_the_capabilitys"
 	CodeTrust              = "insufficient_trust"
 	CodePath               = "path_incompatible"
 	CodeApproval           = "approval_required"
-	CodeOtherRequest       = "approval_other_request"
+	codeOtherRequest       = "approval_other_request"
 	CodeLimit              = "limit_exceeded"
 	CodeSpelling           = "argument_spelling"
-	CodeBudgetElsewhere    = "budget_elsewhere"
+	codeBudgetElsewhere    = "budget_elsewhere"
 )
 
 // Refusal is a resolver's answer that a presented credential does not hold.
@@ -217,7 +217,7 @@ func (g *Gate) resolve(ctx context.Context, call *Call, p Presented, now time.Ti
 	}
 	if p.Scopes != nil {
 		if g.Scopes == nil {
-			return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken at this gateway; present a token chain")}
+			return Held{}, &Refusal{says(codeScopesNotTaken, "scope tokens are not taken at this gateway; present a token chain")}
 		}
 		return g.Scopes.Resolve(ctx, call, p, now)
 	}
@@ -244,7 +244,7 @@ func (g *Gate) standing(call *Call, held Held) []evidence.Reason {
 		out = append(out, because(CodePrincipal)...)
 	}
 	if held.Digest != "" && (held.Digest != call.Bound || !call.Released) {
-		out = append(out, because(CodeOtherRequest)...)
+		out = append(out, because(codeOtherRequest)...)
 	}
 	if !held.by(call) {
 		out = append(out, because(CodeNotHolder)...)
@@ -402,7 +402,7 @@ func otherTask(call *Call, held Held) []evidence.Reason {
 	case held.Task == "", call.Tenant == held.Tenant && (call.Task == held.Task || call.Context == held.Task), !named && !call.Free.Any:
 		return nil
 	}
-	return because(CodeOtherTask)
+	return because(codeOtherTask)
 }
 
 func undeclared(call *Call) []evidence.Reason {

@@ -409,7 +409,7 @@ func TestSEP22_TaskOfTheCapability(t *testing.T) {
 	} {
 		call := w.call(Require, try(t, "read"))
 		call.Presented, call.Task, call.Context, call.Free.Any = []Presented{{Reference: "cap_9"}}, c.task, c.context, c.free
-		if v := w.check(call); v.Allowed != c.allowed || !c.allowed && !cmp.Equal(codes(v), []string{CodeOtherTask}) {
+		if v := w.check(call); v.Allowed != c.allowed || !c.allowed && !cmp.Equal(codes(v), []string{codeOtherTask}) {
 			t.Errorf("SEP-22 %+v: %v", c, codes(v))
 		}
 	}

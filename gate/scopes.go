@@ -12,11 +12,11 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// CodeScopesNotTaken is the reason of a gate that has no record of scope tokens.
-const CodeScopesNotTaken = "scope_tokens_not_taken"
+// codeScopesNotTaken is the reason of a gate that has no record of scope tokens.
+const codeScopesNotTaken = "scope_tokens_not_taken"
 
-// CodeDelegation is the reason of a target that accepts no delegation links.
-const CodeDelegation = "delegation_not_supported"
+// codeDelegation is the reason of a target that accepts no delegation links.
+const codeDelegation = "delegation_not_supported"
 
 // PresentedScopes is a scope token with its links as they came, JSON. Links is
 // nil where none came.
@@ -57,7 +57,7 @@ func (s Scopes) Resolve(ctx context.Context, call *Call, p Presented, now time.T
 		return Held{}, scopeRefusal(err)
 	}
 	if len(links) > 0 && call.Target.Links == 0 {
-		return Held{}, &Refusal{atLink(0, because(CodeDelegation))}
+		return Held{}, &Refusal{atLink(0, because(codeDelegation))}
 	}
 	issued, err := s.Records.Issued(ctx, call.Target, t.Hash())
 	if err != nil {

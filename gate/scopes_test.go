@@ -106,7 +106,7 @@ func TestEXT7_TheRecordBoundsAScopeToken(t *testing.T) {
 		}
 	}
 	w.gate.Scopes = nil
-	if v := w.tried(p, "read"); v.Allowed || v.Reasons[0].Code != CodeScopesNotTaken {
+	if v := w.tried(p, "read"); v.Allowed || v.Reasons[0].Code != codeScopesNotTaken {
 		t.Errorf("a gate that takes none: %v", codes(v))
 	}
 }

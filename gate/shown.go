@@ -39,7 +39,7 @@ func (s Shown) scopes(ctx context.Context, call *Call, p Presented, now time.Tim
 		return Held{}, scopeRefusal(err)
 	}
 	if s.Scopes == nil {
-		return Held{}, &Refusal{says(CodeScopesNotTaken, "scope tokens are not taken here")}
+		return Held{}, &Refusal{says(codeScopesNotTaken, "scope tokens are not taken here")}
 	}
 	named := *call
 	named.Caller.Holder = token.HolderID(t.Claims().Subject)

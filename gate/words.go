@@ -19,13 +19,13 @@ var sentences = map[string]string{
 	CodeReplay:             "the proof was used before; sign a new one for every call",
 	CodeProofBefore:        "the proof is older than this gateway's memory; nothing was executed, sign a new one",
 	CodeForeignTask:        "the call names a task or context that is not the caller's",
-	CodeOtherTask:          "the capability was issued for another task",
+	codeOtherTask:          "the capability was issued for another task",
 	CodeTrust:              "the calling agent's score, which comes from the evidence of what it did, is too low for this; asking again does not help",
 	CodeApproval:           "a person has to approve this call",
-	CodeOtherRequest:       "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call",
+	codeOtherRequest:       "the approval is for one call, which the gateway that held it makes by itself; it serves for no other call",
 	CodeLimit:              ErrSpent.Error(),
-	CodeBudgetElsewhere:    "the capability has a budget, which is kept where it was issued; present it there",
-	CodeDelegation:         "this agent accepts no delegation links, as its card says; present a token of your own",
+	codeBudgetElsewhere:    "the capability has a budget, which is kept where it was issued; present it there",
+	codeDelegation:         "this agent accepts no delegation links, as its card says; present a token of your own",
 }
 
 // Worded returns a reason with its sentence. The reason has a code of this package or of
