@@ -19,7 +19,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	flags.IntVar(&most.capabilities, "capabilities", 100_000, "capabilities at 100 times")
 	flags.IntVar(&most.revocations, "revocations", 1_000_000, "revocations at 100 times")
 	flags.IntVar(&most.agents, "agents", 1000, "agents at 100 times")
-	only := flags.String("only", "", "measure only records, capabilities, revocations or agents")
+	open := map[string]*int{
+		"stream":     flags.Int("streams", 10_000, "open streams at 100 times"),
+		"subscriber": flags.Int("subscribers", 1000, "subscribers of the feed at 100 times"),
+	}
+	only := flags.String("only", "", "measure only records, capabilities, revocations, agents, open streams or subscribers of the feed")
 	times := flags.Int("times", 30, "requests of each kind")
 	powerbox := command.Powerbox(flags)
 	section := command.Writes(flags, section)
@@ -44,6 +48,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			continue
 		}
 		if err := s.measure(ctx, binary, dir, *times, stderr); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		r.series = append(r.series, s)
+	}
+	for _, o := range openings() {
+		if *only != "" && o.name != *only {
+			continue
+		}
+		n := *open[o.one]
+		s := &series{name: o.name, sizes: []int{n / 100, n / 10, n}}
+		if err := o.measure(ctx, binary, dir, s, *times, stderr); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		r.series = append(r.series, s)

@@ -30,6 +30,8 @@ The first costs of a series are fixed costs of the program in part, so a linear 
 
 Searches for an agent, a caller or a user use an index that the server makes behind the log. Other searches look at 20,000 records at most, so their cost rises until the log has as many.
 The server counts for Graph behind the log when calls leave time for it. A page that comes earlier has the rest read. The server keeps what it has counted, and continues there after a restart.
+A stream is a message over HTTP/2 to an agent over HTTP/1.1, after its first event. Subscribers use HTTP/2, and an event is a revocation. Memory is that above the program without them.
+
 The server has 16 bytes and an end in memory for every revocation whose target has not expired, and reads these at its start. It also makes or reads a key for each agent then.
 `
 

@@ -27,6 +27,8 @@ type town struct {
 	operator            string           // the operator's token
 	capability          string           // that calls use
 	have                amounts
+	speaks              *speaker
+	revoked             int64  // the number of the last revocation
 	read                int    // records that the program has read for Graph
 	middle              string // id of a record
 }
@@ -40,14 +42,14 @@ func agentName(n int) string { return fmt.Sprintf("agent-%04d", n) }
 func (t *town) configure(agents int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `listen: %[1]s
-issuer: {url: "http://%[1]s", directory: state, maximum_lifetime: 24h}
+issuer: {url: "http://%[1]s", directory: state, maximum_lifetime: 24h, feed: {streams: 2000}}
 identity:
   dev: [{name: alice, token: alice-session-token}, {name: carol, token: carol-session-token}]
 evidence: {origin: %[2]s}
 policies: [policies.cedar]
 approvals: {operators: ["user:carol"]}
 defaults: {request_rate: 0}
-limits: {denials: 0}
+limits: {denials: 0, streams: 20000, connections_per_address: 0}
 `, t.listen, origin)
 	var offers, skills strings.Builder
 	b.WriteString("agents:\n")
@@ -63,7 +65,8 @@ limits: {denials: 0}
 
 // begin starts the agents, and has the program make its keys.
 func (t *town) begin(ctx context.Context) (err error) {
-	t.agents = httptest.NewServer(http.HandlerFunc(answer))
+	t.speaks = &speaker{next: make(chan struct{})}
+	t.agents = httptest.NewServer(t.speaks)
 	if t.listen, err = freeport.Lasting(); err != nil {
 		return err
 	}
@@ -72,7 +75,7 @@ func (t *town) begin(ctx context.Context) (err error) {
 
 // card is that of an agent, by its name and its address.
 const card = `{"name":%[1]q,"description":"An agent","version":"1.0.0","supportedInterfaces":[{"url":"http://%[2]s/%[1]s","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
-	"capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`
+	"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"search","name":"Search","description":"Searches data","tags":["data"]}]}`
 
 // answer is every agent.
 func answer(w http.ResponseWriter, r *http.Request) {
