@@ -13,12 +13,19 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 )
 
+// fillers is how many changes of fill wait at once. A change waits for those before it, and a
+// store gives each a limited time.
+const fillers = 256
+
 // fill appends records of several agents, in their own changes.
 func fill(t *testing.T, s Store, name string, n, agents int) {
 	t.Helper()
 	var wg sync.WaitGroup
+	places := make(chan struct{}, fillers)
 	for i := range n {
+		places <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-places }()
 			r := record(fmt.Sprintf("rec_%s_%d", name, i))
 			r.AgentID = fmt.Sprintf("agent-%d", i%agents)
 			if err := appendOne(t, s, r); err != nil {
