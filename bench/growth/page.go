@@ -22,7 +22,7 @@ type result struct {
 const explained = `How costs grow with the size of the store: the built program with ` + "`serve --dev`" + ` and SQLite, on loopback. ` + "`cd bench && go run ./growth -write`" + ` fills the store, measures and writes this section.
 %s
 
-One thing grows at a time. Of the others the store has %d agents, %d capabilities, %d revocations and %d records. The store's packages put them there, so the log has its chain, tree and signed checkpoints.
+One thing grows at a time. Of the others the store has %d agents, %d capabilities, %d revocations and %d records. The store's packages put them there, so the log has its chain, tree and signed checkpoints; SQL puts the revocations there.
 
 The exponent is the slope of log(cost) over log(size) through the three sizes, by least squares: 0 is constant, 1 is linear. The goal is at most %.1f for what a restart or a page needs.
 CPU is user and system time. That of a request is the program's, as the median of %d requests, one after the other. A governed call writes two signed records. Export counts the command and the server.
@@ -30,7 +30,8 @@ The first costs of a series are fixed costs of the program in part, so a linear 
 
 Searches for an agent, a caller or a user use an index that the server makes behind the log. Other searches look at 20,000 records at most, so their cost rises until the log has as many.
 The server counts for Graph behind the log when calls leave time for it. A page that comes earlier has the rest read. The server keeps what it has counted, and continues there after a restart.
-The server has 16 bytes and an end in memory for every revocation whose target has not expired, and reads these at its start. It also makes or reads a key for each agent then.
+The server has 20 bytes in memory for every revocation whose target has not expired. A start reads 16,384 of them. The server reads the others behind it, and asks the store until it has.
+A start also makes or reads a key for each agent, and fetches 16 cards of agents. The server fetches the other cards behind it.
 `
 
 // thousands writes a number with commas.

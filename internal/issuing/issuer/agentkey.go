@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -18,43 +19,64 @@ type AgentKey struct {
 	Until   time.Time // what that one signed is accepted before this
 }
 
-// UsesKey records the key that an agent signs with, once: when it begins to, or
-// when someone put another file in the key's place. So anyone who has the evidence
+// UsesKeys records the keys that agents sign with, each once: when an agent begins to, or
+// when someone put another file in its key's place. So anyone who has the evidence
 // knows how old every agent's key is (EXT-20).
-func (i *Issuer) UsesKey(ctx context.Context, k AgentKey) error {
-	var known string
-	err := i.config.Store.View(ctx, func(r Reader) error {
-		var err error
-		known, _, err = r.AgentKey(k.Agent)
+func (i *Issuer) UsesKeys(ctx context.Context, keys []AgentKey) error {
+	var known map[string]string
+	err := i.config.Store.View(ctx, func(r Reader) (err error) {
+		known, err = r.NewestKeys()
 		return err
 	})
-	if err != nil || known == k.Key {
+	if err != nil {
 		return err
 	}
-	return i.putKey(ctx, issuerItself, action.KeyUse, k)
+	keys = slices.DeleteFunc(keys, func(k AgentKey) bool { return known[k.Agent] == k.Key })
+	for some := range slices.Chunk(keys, newKeys) {
+		if err := i.putKeys(ctx, issuerItself, action.KeyUse, some...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// newKeys is how many keys are recorded in one transaction.
+const newKeys = 200
 
 // RotatesKey records that an operator has an agent sign with another key from
 // now on (EXT-34).
 func (i *Issuer) RotatesKey(ctx context.Context, operator string, k AgentKey) error {
-	return i.putKey(ctx, operator, action.KeyRotate, k)
+	return i.putKeys(ctx, operator, action.KeyRotate, k)
 }
 
-func (i *Issuer) putKey(ctx context.Context, by string, of action.Type, k AgentKey) error {
+func (i *Issuer) putKeys(ctx context.Context, by string, of action.Type, keys ...AgentKey) error {
+	records := make([]evidence.Record, len(keys))
+	for n, k := range keys {
+		var err error
+		if records[n], err = i.keyRecord(by, of, k); err != nil {
+			return err
+		}
+	}
+	return i.config.Store.Update(ctx, func(tx Tx) error {
+		for n, k := range keys {
+			if err := tx.PutAgentKey(k.Agent, k.Key, k.Renewed); err != nil {
+				return err
+			}
+			if _, err := tx.Append(records[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// keyRecord says that an agent signs with a key.
+func (i *Issuer) keyRecord(by string, of action.Type, k AgentKey) (evidence.Record, error) {
 	said := map[string]any{"agent": k.Agent, "key": k.Key, "renewed": k.Renewed.UTC().Format(time.RFC3339)}
 	if k.Before != "" {
 		said["before"], said["accepted_until"] = k.Before, k.Until.UTC().Format(time.RFC3339)
 	}
 	record, err := i.newRecord(issuerItself, identity.Caller{Agent: by}, of, evidence.Intent{Operation: OperationCapability, Details: details(said)})
-	if err != nil {
-		return err
-	}
 	record.OutcomeStatus = evidence.Achieved
-	return i.config.Store.Update(ctx, func(tx Tx) error {
-		if err := tx.PutAgentKey(k.Agent, k.Key, k.Renewed); err != nil {
-			return err
-		}
-		_, err := tx.Append(record)
-		return err
-	})
+	return record, err
 }

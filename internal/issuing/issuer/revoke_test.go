@@ -375,7 +375,7 @@ func TestSEP18_SetMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode := ""
-	if err := w.store.View(t.Context(), func(r issuer.Reader) error { var err error; mode, err = r.Mode("documents"); return err }); err != nil || mode != "scoped" {
+	if err := w.store.View(t.Context(), func(r issuer.Reader) error { modes, err := r.Modes(); mode = modes["documents"]; return err }); err != nil || mode != "scoped" {
 		t.Errorf("%q, %v", mode, err)
 	}
 	if mode := w.issuer.Mode("documents"); mode != "scoped" {
