@@ -1,7 +1,6 @@
 package until
 
 import (
-	"slices"
 	"sort"
 	"time"
 )
@@ -77,7 +76,10 @@ func (s Hashed) With(more map[Key]int64, now time.Time) Hashed {
 			p.ends[at] = max(p.ends[at], stored(end))
 			continue
 		}
-		p.keys, p.ends = slices.Insert(p.keys, at, k), slices.Insert(p.ends, at, stored(end))
+		p.keys, p.ends = append(p.keys, k), append(p.ends, 0)
+		copy(p.keys[at+1:], p.keys[at:])
+		copy(p.ends[at+1:], p.ends[at:])
+		p.keys[at], p.ends[at] = k, stored(end)
 	}
 	return Hashed{next}
 }
@@ -132,14 +134,16 @@ func (s Hashed) And(other Hashed) Hashed {
 		case out[n] == nil:
 			out[n] = p
 		default:
-			out[n] = part{slices.Concat(out[n].keys, p.keys), slices.Concat(out[n].ends, p.ends)}.ordered()
+			both := out[n].since(time.Unix(0, 0))
+			both.keys, both.ends = append(both.keys, p.keys...), append(both.ends, p.ends...)
+			out[n] = both.ordered()
 		}
 	}
 	return Hashed{&out}
 }
 
 // ordered returns the part in order, each hash once, in no more memory than it needs.
-func (p part) ordered() *part {
+func (p *part) ordered() *part {
 	sort.Sort(p)
 	n := 0
 	for i, k := range p.keys {
@@ -150,17 +154,17 @@ func (p part) ordered() *part {
 		p.keys[n], p.ends[n] = k, p.ends[i]
 		n++
 	}
-	return &part{slices.Clone(p.keys[:n]), slices.Clone(p.ends[:n])}
+	return &part{append([]Key(nil), p.keys[:n:n]...), append([]uint32(nil), p.ends[:n:n]...)}
 }
 
 // Len implements [sort.Interface].
-func (p part) Len() int { return len(p.keys) }
+func (p *part) Len() int { return len(p.keys) }
 
 // Less implements [sort.Interface].
-func (p part) Less(i, j int) bool { return less(p.keys[i], p.keys[j]) }
+func (p *part) Less(i, j int) bool { return less(p.keys[i], p.keys[j]) }
 
 // Swap implements [sort.Interface].
-func (p part) Swap(i, j int) {
+func (p *part) Swap(i, j int) {
 	p.keys[i], p.keys[j] = p.keys[j], p.keys[i]
 	p.ends[i], p.ends[j] = p.ends[j], p.ends[i]
 }

@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -31,11 +30,18 @@ func (i *Issuer) UsesKeys(ctx context.Context, keys []AgentKey) error {
 	if err != nil {
 		return err
 	}
-	keys = slices.DeleteFunc(keys, func(k AgentKey) bool { return known[k.Agent] == k.Key })
-	for some := range slices.Chunk(keys, newKeys) {
-		if err := i.putKeys(ctx, issuerItself, action.KeyUse, some...); err != nil {
+	var fresh []AgentKey
+	for n := range keys {
+		if known[keys[n].Agent] != keys[n].Key {
+			fresh = append(fresh, keys[n])
+		}
+	}
+	for len(fresh) > 0 {
+		n := min(len(fresh), newKeys)
+		if err := i.putKeys(ctx, issuerItself, action.KeyUse, fresh[:n]...); err != nil {
 			return err
 		}
+		fresh = fresh[n:]
 	}
 	return nil
 }

@@ -136,7 +136,9 @@ func (a *Admin) agents(w http.ResponseWriter, r *http.Request) {
 func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []AgentStatus, next string, err error) {
 	found = []AgentStatus{}
 	untold, begun := a.Unrecorded(), q.after == ""
-	for _, one := range a.Agents() {
+	all := a.Agents()
+	for n := range all {
+		one := &all[n]
 		if !at(r, one.ID) {
 			continue
 		}
@@ -148,17 +150,17 @@ func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []AgentStatus, 
 			continue
 		}
 		if q.health != "" {
-			if a.Looked(&one, false); one.Health.State != q.health {
+			if a.Looked(one, false); one.Health.State != q.health {
 				continue
 			}
 		}
 		if q.limit > 0 && len(found) == q.limit {
 			return found, found[len(found)-1].ID, nil
 		}
-		if err := a.complete(&one, untold); err != nil {
+		if err := a.complete(one, untold); err != nil {
 			return nil, "", err
 		}
-		found = append(found, one)
+		found = append(found, *one)
 	}
 	if !begun {
 		return nil, "", status{http.StatusBadRequest, "after names no agent; want the id of one, from the page before"}
@@ -191,14 +193,16 @@ func (a *Admin) inForce(one *AgentStatus) error {
 
 // counts counts the agents that the caller sees.
 func (a *Admin) counts(r *http.Request) (n AgentCounts, err error) {
-	for _, one := range a.Agents() {
+	all := a.Agents()
+	for i := range all {
+		one := &all[i]
 		if !at(r, one.ID) {
 			continue
 		}
-		if err := a.inForce(&one); err != nil {
+		if err := a.inForce(one); err != nil {
 			return n, err
 		}
-		a.Looked(&one, false)
+		a.Looked(one, false)
 		n.All++
 		if one.Mode != string(gate.Observe) {
 			n.Enforcing++
@@ -213,14 +217,15 @@ func (a *Admin) counts(r *http.Request) (n AgentCounts, err error) {
 // agent answers with one agent.
 func (a *Admin) agent(r *http.Request) (any, error) {
 	id := r.PathValue("agent")
-	for _, one := range a.Agents() {
-		if one.ID != id {
+	all := a.Agents()
+	for n := range all {
+		if all[n].ID != id {
 			continue
 		}
-		if err := a.complete(&one, a.Unrecorded()); err != nil {
+		if err := a.complete(&all[n], a.Unrecorded()); err != nil {
 			return nil, err
 		}
-		out := AgentDetail{AgentStatus: one, Drift: []Drift{}}
+		out := AgentDetail{AgentStatus: all[n], Drift: []Drift{}}
 		seen, behind, err := a.Scores.Drifts(r.Context(), id)
 		out.Drift, out.Behind = append(out.Drift, seen...), behind
 		return out, err

@@ -52,13 +52,7 @@ func (p *Pages) agents(v *Visit) (Answer, error) {
 
 // from is the URL of the page behind an agent.
 func (page *agentsPage) from(after string) string {
-	query := url.Values{}
-	for name, value := range map[string]string{"text": page.Text, "after": after} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return strings.TrimSuffix(Path+"/agents?"+query.Encode(), "?")
+	return Path + "/agents?" + url.Values{"text": {page.Text}, "after": {after}}.Encode()
 }
 
 // searchedAgents is how many agents a search reads at once.

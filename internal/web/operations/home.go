@@ -149,34 +149,29 @@ func (p *homePage) someAgents(v *Visit, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]api.AgentStatus{}
-	for _, a := range all {
-		known[a.ID] = a
-	}
+	var others []api.AgentStatus
 	var names []string
-	for _, n := range called {
-		if _, there := known[n.Agent]; !there {
-			names = append(names, n.Agent)
+	for i := range called {
+		if statusAt(all, called[i].Agent) < 0 {
+			names = append(names, called[i].Agent)
 		}
 	}
 	if len(names) > 0 {
-		others, _, err := v.API.agents(v.Context(), url.Values{"id": names}, len(names))
-		if err != nil {
+		if others, _, err = v.API.agents(v.Context(), url.Values{"id": names}, len(names)); err != nil {
 			return err
 		}
-		for _, a := range others {
-			known[a.ID] = a
+	}
+	others = append(others, all...)
+	for i := range called {
+		n := &called[i]
+		if a := statusAt(others, n.Agent); a >= 0 { // it is served now
+			p.Agents = append(p.Agents, homeAgent{others[a], n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))})
+			others[a].ID = ""
 		}
 	}
-	for _, n := range called {
-		if a, served := known[n.Agent]; served {
-			p.Agents = append(p.Agents, homeAgent{a, n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))})
-			delete(known, n.Agent)
-		}
-	}
-	for _, a := range all {
-		if _, left := known[a.ID]; left && len(p.Agents) < homeAgents {
-			p.Agents = append(p.Agents, homeAgent{AgentStatus: a})
+	for i := range others {
+		if others[i].ID != "" && len(p.Agents) < homeAgents {
+			p.Agents = append(p.Agents, homeAgent{AgentStatus: others[i]})
 		}
 	}
 	p.More = max(0, p.Activity.Served.All-len(p.Agents))
@@ -185,6 +180,16 @@ func (p *homePage) someAgents(v *Visit, now time.Time) error {
 	}
 	p.Down, _, err = v.API.agents(v.Context(), url.Values{"health": {"unreachable"}}, homeAgents)
 	return err
+}
+
+// statusAt is where an agent is in a list, -1 for nowhere.
+func statusAt(all []api.AgentStatus, id string) int {
+	for i := range all {
+		if all[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // attention says why a gateway needs a look, "" for none.
