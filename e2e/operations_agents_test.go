@@ -201,16 +201,18 @@ func TestAgentsAreListedInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"":                         "200 documents mail",
-		"?limit=1":                 "200 documents, next documents",
-		"?limit=1&after=documents": "200 mail",
-		"?limit=2":                 "200 documents mail",
-		"?id=mail&id=none":         "200 mail",
-		"?health=answers":          "200 documents mail",
-		"?health=unreachable":      "200",
-		"?after=none":              "400",
-		"?limit=0":                 "400",
-		"?name=mail":               "400",
+		"":                               "200 documents mail",
+		"?limit=1":                       "200 documents, next documents",
+		"?limit=1&after=documents":       "200 mail",
+		"?limit=2":                       "200 documents mail",
+		"?first=mail&first=none":         "200 mail documents",
+		"?first=mail&limit=1":            "200 mail, next mail",
+		"?first=mail&limit=1&after=mail": "200 documents",
+		"?health=answers":                "200 documents mail",
+		"?health=unreachable":            "200",
+		"?after=none":                    "400",
+		"?limit=0":                       "400",
+		"?name=mail":                     "400",
 	} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/agents"+query, nil)
 		if err != nil {

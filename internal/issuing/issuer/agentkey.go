@@ -36,35 +36,29 @@ func (i *Issuer) UsesKeys(ctx context.Context, keys []AgentKey) error {
 			fresh = append(fresh, keys[n])
 		}
 	}
-	for len(fresh) > 0 {
-		n := min(len(fresh), newKeys)
-		if err := i.putKeys(ctx, issuerItself, action.KeyUse, fresh[:n]...); err != nil {
-			return err
-		}
-		fresh = fresh[n:]
+	if len(fresh) == 0 {
+		return nil
 	}
-	return nil
+	return i.putKeys(ctx, issuerItself, action.KeyUse, fresh)
 }
-
-// newKeys is how many keys are recorded in one transaction.
-const newKeys = 200
 
 // RotatesKey records that an operator has an agent sign with another key from
 // now on (EXT-34).
 func (i *Issuer) RotatesKey(ctx context.Context, operator string, k AgentKey) error {
-	return i.putKeys(ctx, operator, action.KeyRotate, k)
+	return i.putKeys(ctx, operator, action.KeyRotate, []AgentKey{k})
 }
 
-func (i *Issuer) putKeys(ctx context.Context, by string, of action.Type, keys ...AgentKey) error {
+func (i *Issuer) putKeys(ctx context.Context, by string, of action.Type, keys []AgentKey) error {
 	records := make([]evidence.Record, len(keys))
-	for n, k := range keys {
+	for n := range keys {
 		var err error
-		if records[n], err = i.keyRecord(by, of, k); err != nil {
+		if records[n], err = i.keyRecord(by, of, &keys[n]); err != nil {
 			return err
 		}
 	}
 	return i.config.Store.Update(ctx, func(tx Tx) error {
-		for n, k := range keys {
+		for n := range keys {
+			k := &keys[n]
 			if err := tx.PutAgentKey(k.Agent, k.Key, k.Renewed); err != nil {
 				return err
 			}
@@ -77,7 +71,7 @@ func (i *Issuer) putKeys(ctx context.Context, by string, of action.Type, keys ..
 }
 
 // keyRecord says that an agent signs with a key.
-func (i *Issuer) keyRecord(by string, of action.Type, k AgentKey) (evidence.Record, error) {
+func (i *Issuer) keyRecord(by string, of action.Type, k *AgentKey) (evidence.Record, error) {
 	said := map[string]any{"agent": k.Agent, "key": k.Key, "renewed": k.Renewed.UTC().Format(time.RFC3339)}
 	if k.Before != "" {
 		said["before"], said["accepted_until"] = k.Before, k.Until.UTC().Format(time.RFC3339)

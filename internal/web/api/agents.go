@@ -90,9 +90,9 @@ type AgentCounts struct {
 	Unreachable int `json:"unreachable"`
 }
 
-// agentQuery is which agents are wanted.
+// agentQuery is which agents are wanted, and in which order.
 type agentQuery struct {
-	ids    []string // nil for all
+	first  []string // ids of those that come before the others
 	health string   // "" for any
 	after  string   // id of the agent before the first one
 	limit  int      // 0 for none
@@ -101,8 +101,8 @@ type agentQuery struct {
 func agentQueryOf(query url.Values) (q agentQuery, err error) {
 	for name, values := range query {
 		switch value := values[len(values)-1]; name {
-		case "id":
-			q.ids = values
+		case "first":
+			q.first = values
 		case "health":
 			q.health = value
 		case "after":
@@ -112,7 +112,7 @@ func agentQueryOf(query url.Values) (q agentQuery, err error) {
 				return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
 			}
 		default:
-			return q, status{http.StatusBadRequest, "agents cannot be selected by " + strconv.Quote(name) + "; want id, health, after or limit"}
+			return q, status{http.StatusBadRequest, "agents cannot be selected by " + strconv.Quote(name) + "; want first, health, after or limit"}
 		}
 	}
 	return q, nil
@@ -122,31 +122,36 @@ func agentQueryOf(query url.Values) (q agentQuery, err error) {
 // are selected.
 func (a *Admin) agents(w http.ResponseWriter, r *http.Request) {
 	q, err := agentQueryOf(r.URL.Query())
-	var found []AgentStatus
-	var next string
+	var found []*AgentStatus
 	if err == nil {
-		found, next, err = a.someAgents(r, q)
-	}
-	if next != "" {
-		w.Header().Set(operators.NextHeader, next)
+		var next string
+		if found, next, err = a.someAgents(r, q); next != "" {
+			w.Header().Set(operators.NextHeader, next)
+		}
 	}
 	reply(w, r, a.Log, found, err)
 }
 
-func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []AgentStatus, next string, err error) {
-	found = []AgentStatus{}
-	untold, begun := a.Unrecorded(), q.after == ""
-	all := a.Agents()
+func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []*AgentStatus, next string, err error) {
+	all, found := a.Agents(), []*AgentStatus{}
+	wanted := make([]*AgentStatus, len(q.first), len(q.first)+len(all))
 	for n := range all {
-		one := &all[n]
-		if !at(r, one.ID) {
+		if !at(r, all[n].ID) {
+			continue
+		}
+		if place := slices.Index(q.first, all[n].ID); place >= 0 {
+			wanted[place] = &all[n]
+		} else {
+			wanted = append(wanted, &all[n])
+		}
+	}
+	untold, begun := a.Unrecorded(), q.after == ""
+	for _, one := range wanted {
+		if one == nil {
 			continue
 		}
 		if !begun {
 			begun = one.ID == q.after
-			continue
-		}
-		if q.ids != nil && !slices.Contains(q.ids, one.ID) {
 			continue
 		}
 		if q.health != "" {
@@ -160,7 +165,7 @@ func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []AgentStatus, 
 		if err := a.complete(one, untold); err != nil {
 			return nil, "", err
 		}
-		found = append(found, *one)
+		found = append(found, one)
 	}
 	if !begun {
 		return nil, "", status{http.StatusBadRequest, "after names no agent; want the id of one, from the page before"}

@@ -19,7 +19,7 @@ import (
 // agentsPage is a page of the table of agents.
 type agentsPage struct {
 	Text   string // that is searched for
-	Agents []agentRow
+	Agents []*agentRow
 	All    int    // without the search
 	Next   string // the URL of the next page, "" after the last
 	First  string // the URL of the first page, "" where this is it
@@ -73,8 +73,8 @@ func (page *agentsPage) fill(p *Pages, v *Visit, after string, activity []api.Ag
 		if err != nil {
 			return err
 		}
-		for _, s := range found {
-			row := p.row(v.Language, s, calls[s.ID])
+		for i := range found {
+			row := p.row(v.Language, &found[i], calls[found[i].ID])
 			if !row.matches(v.Language, page.Text) {
 				continue
 			}
@@ -118,8 +118,8 @@ func (a API) someAgents(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-func (p *Pages) row(l *lang.Language, s api.AgentStatus, calls api.AgentActivity) agentRow {
-	row := agentRow{AgentStatus: s, AgentActivity: calls, Kinds: l.T(kinds[s.Kind])}
+func (p *Pages) row(l *lang.Language, s *api.AgentStatus, calls api.AgentActivity) *agentRow {
+	row := &agentRow{AgentStatus: *s, AgentActivity: calls, Kinds: l.T(kinds[s.Kind])}
 	if !calls.Last.IsZero() {
 		row.Used = ago(l, p.config.Now().Sub(calls.Last))
 	}
@@ -130,7 +130,7 @@ func (p *Pages) row(l *lang.Language, s api.AgentStatus, calls api.AgentActivity
 }
 
 // matches reports whether every word of a search is in the row.
-func (r agentRow) matches(l *lang.Language, text string) bool {
+func (r *agentRow) matches(l *lang.Language, text string) bool {
 	has := []string{r.ID, r.Mode, r.Kinds, r.Level, r.Health.State}
 	if r.Frozen {
 		has = append(has, "frozen", l.T("frozen"))
@@ -149,7 +149,7 @@ func (r agentRow) matches(l *lang.Language, text string) bool {
 
 // agentPage is one agent.
 type agentPage struct {
-	agentRow
+	*agentRow
 	Seen     []api.Drift
 	Held     []*held // the capabilities that this agent issued, as trees
 	More     bool    // there are more than are shown
@@ -194,9 +194,9 @@ func (p *Pages) agent(v *Visit) (Answer, error) {
 	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}, MayStop: v.Rights.MayAt(people.Stop, id), MaySteer: v.Rights.MayAt(people.Steer, id)}
 	i := slices.IndexFunc(activity.Agents, func(a api.AgentActivity) bool { return a.Agent == id })
 	if i >= 0 {
-		page.agentRow = p.row(v.Language, detail.AgentStatus, activity.Agents[i])
+		page.agentRow = p.row(v.Language, &detail.AgentStatus, activity.Agents[i])
 	} else {
-		page.agentRow = p.row(v.Language, detail.AgentStatus, api.AgentActivity{})
+		page.agentRow = p.row(v.Language, &detail.AgentStatus, api.AgentActivity{})
 	}
 	found, next, err := v.API.capabilities(ctx, url.Values{"agent": {id}}, treeLimit)
 	if err != nil {

@@ -145,33 +145,22 @@ func (p *homePage) someAgents(v *Visit, now time.Time) error {
 		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
 	})
 	called = called[:min(len(called), homeAgents)]
-	all, _, err := v.API.agents(v.Context(), url.Values{}, homeAgents)
+	first := url.Values{}
+	for i := range called {
+		first.Add("first", called[i].Agent)
+	}
+	found, _, err := v.API.agents(v.Context(), first, homeAgents)
 	if err != nil {
 		return err
 	}
-	var others []api.AgentStatus
-	var names []string
-	for i := range called {
-		if statusAt(all, called[i].Agent) < 0 {
-			names = append(names, called[i].Agent)
-		}
-	}
-	if len(names) > 0 {
-		if others, _, err = v.API.agents(v.Context(), url.Values{"id": names}, len(names)); err != nil {
-			return err
-		}
-	}
-	others = append(others, all...)
-	for i := range called {
-		n := &called[i]
-		if a := statusAt(others, n.Agent); a >= 0 { // it is served now
-			p.Agents = append(p.Agents, homeAgent{others[a], n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))})
-			others[a].ID = ""
-		}
-	}
-	for i := range others {
-		if others[i].ID != "" && len(p.Agents) < homeAgents {
-			p.Agents = append(p.Agents, homeAgent{AgentStatus: others[i]})
+	p.Agents = make([]homeAgent, len(found))
+	for i := range found {
+		one := &p.Agents[i]
+		one.AgentStatus = found[i]
+		for n := range called {
+			if c := &called[n]; c.Agent == one.ID {
+				one.Allowed, one.Denied, one.Last = c.Allowed, c.Denied, ago(v.Language, now.Sub(c.Last))
+			}
 		}
 	}
 	p.More = max(0, p.Activity.Served.All-len(p.Agents))
@@ -180,16 +169,6 @@ func (p *homePage) someAgents(v *Visit, now time.Time) error {
 	}
 	p.Down, _, err = v.API.agents(v.Context(), url.Values{"health": {"unreachable"}}, homeAgents)
 	return err
-}
-
-// statusAt is where an agent is in a list, -1 for nowhere.
-func statusAt(all []api.AgentStatus, id string) int {
-	for i := range all {
-		if all[i].ID == id {
-			return i
-		}
-	}
-	return -1
 }
 
 // attention says why a gateway needs a look, "" for none.

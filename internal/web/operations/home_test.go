@@ -114,7 +114,7 @@ func TestHomeIsBounded(t *testing.T) {
 		"/v1/summary": api.ActivityReport{
 			Agents: []api.AgentActivity{{Agent: first, Allowed: 2}, {Agent: "gone", Allowed: 3}, {Agent: last, Denied: 1}}, Served: api.AgentCounts{All: len(all)},
 		},
-		"/v1/freezes": []api.FreezeStatus{}, "/v1/agents?limit=50": all[:homeAgents], "/v1/agents?id=" + url.QueryEscape(last) + "&id=gone&limit=2": all[len(all)-1:], "/v1/gateways": []api.GatewayStatus{}, "/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
+		"/v1/freezes": []api.FreezeStatus{}, "/v1/agents?first=" + url.QueryEscape(last) + "&first=gone&first=" + first + "&limit=50": append([]api.AgentStatus{all[len(all)-1]}, all[:homeAgents-1]...), "/v1/gateways": []api.GatewayStatus{}, "/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
 	}}
 	answer, err := v1.visit(t, "/admin", (*Pages).home)
 	if err != nil {

@@ -58,11 +58,11 @@ func (p *Pages) steer(v *Visit) steerPage {
 
 // status returns an agent as /v1/agents has it.
 func (a API) status(ctx context.Context, id string) (api.AgentStatus, error) {
-	found, _, err := a.agents(ctx, url.Values{"id": {id}}, 1)
+	found, _, err := a.agents(ctx, url.Values{"first": {id}}, 1)
 	if err != nil {
 		return api.AgentStatus{}, err
 	}
-	if len(found) == 0 {
+	if len(found) == 0 || found[0].ID != id {
 		return api.AgentStatus{}, &Refused{http.StatusNotFound, "no agent " + strconv.Quote(id) + " is protected here"}
 	}
 	return found[0], nil
