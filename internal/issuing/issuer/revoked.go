@@ -132,11 +132,11 @@ func (i *Issuer) ReadRevocations(ctx context.Context) error {
 	return nil
 }
 
-// keepRead has lookups find in memory what was read, with what was revoked meanwhile.
+// keepRead has lookups find in memory the revocations that were read, beside those that came meanwhile.
 func (i *Issuer) keepRead(read until.Hashed) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	next := *i.revoked.Load() // nobody is told of a change: it says the same
+	next := *i.revoked.Load() // no follower is told of a change: it says the same
 	next.ids, next.rest = read.And(next.ids), nil
 	i.revoked.Store(&next)
 }
