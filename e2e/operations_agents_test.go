@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -186,5 +189,57 @@ func TestOperatorsAtANumericAddress(t *testing.T) {
 	}
 	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/freezes", nil), &frozen); err != nil || len(frozen) != 1 {
 		t.Errorf("frozen: %v %v; want the one agent still", frozen, err)
+	}
+}
+
+// TestAgentsAreListedInPages reads the list of agents of the operators' interface as a whole, in
+// pages, and by selection.
+func TestAgentsAreListedInPages(t *testing.T) {
+	w := start(t, options{dev: reviewers})
+	secret, err := os.ReadFile(filepath.Join(w.dir, "powerbox-data", "keys", "operator.secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"":                               "200 documents mail",
+		"?limit=1":                       "200 documents, next documents",
+		"?limit=1&after=documents":       "200 mail",
+		"?limit=2":                       "200 documents mail",
+		"?first=mail&first=none":         "200 mail documents",
+		"?first=mail&limit=1":            "200 mail, next mail",
+		"?first=mail&limit=1&after=mail": "200 documents",
+		"?health=answers":                "200 documents mail",
+		"?health=unreachable":            "200",
+		"?after=none":                    "400",
+		"?limit=0":                       "400",
+		"?name=mail":                     "400",
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/agents"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []struct{ ID string }
+		_ = json.NewDecoder(res.Body).Decode(&all) // a refusal is none
+		got := strconv.Itoa(res.StatusCode)
+		for _, one := range all {
+			got += " " + one.ID
+		}
+		if next := res.Header.Get("Powerbox-Next"); next != "" {
+			got += ", next " + next
+		}
+		if err := res.Body.Close(); err != nil || got != want {
+			t.Errorf("/v1/agents%s: %s, %v; want %s", query, got, err, want)
+		}
+	}
+	var summary struct {
+		Served struct{ All, Enforcing, Unreachable int }
+	}
+	if err := json.Unmarshal(w.operator(http.MethodGet, "/v1/summary", nil), &summary); err != nil || summary.Served.All != 2 || summary.Served.Unreachable != 0 {
+		t.Errorf("the summary counts %+v, %v", summary.Served, err)
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -37,13 +39,17 @@ func (t *town) fill(ctx context.Context, want amounts) (err error) {
 	if err := t.configure(want.agents); err != nil {
 		return err
 	}
+	now := time.Now().UTC().Truncate(time.Second)
+	if err := revocations(ctx, filepath.Join(t.dir, "state", "powerbox.db"), t.have.revocations, want.revocations, now); err != nil {
+		return err
+	}
 	store, err := fill.Open(ctx, t.dir, sqlite.Config{Origin: origin})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	f := filling{store, time.Now().UTC().Truncate(time.Second)}
-	if err := errors.Join(f.capabilities(ctx, t.have.capabilities, want), f.revocations(ctx, t.have.revocations, want.revocations), t.records(ctx, f, want)); err != nil {
+	f := filling{store, now}
+	if err := errors.Join(f.capabilities(ctx, t.have.capabilities, want), t.records(ctx, f, want)); err != nil {
 		return err
 	}
 	t.have = want
@@ -71,13 +77,28 @@ func (f *filling) capabilities(ctx context.Context, from int, want amounts) erro
 	})
 }
 
-// revocations are of tokens that have not expired.
-func (f *filling) revocations(ctx context.Context, from, to int) error {
-	return f.InBatches(ctx, from, to, func(tx issuer.Tx, _ int) error {
-		_, err := tx.Revoke(issuer.Revocation{Kind: issuer.KindRevoke, Target: f.ID("rv_", f.now), By: "user:carol", At: f.now, Until: f.now.Add(20 * time.Hour)})
+// revocations are of tokens that have not expired, in rows as the store writes them. One
+// statement makes many, because there may be millions.
+func revocations(ctx context.Context, path string, from, to int, now time.Time) (err error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)")
+	if err != nil {
 		return err
-	})
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for ; from < to; from += revokedAtOnce {
+		_, err := db.ExecContext(ctx, `WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?)
+			INSERT INTO revocation (sequence, kind, target, by, reason, at, until)
+			SELECT (SELECT COALESCE(MAX(sequence), 0) FROM revocation) + i - ? + 1, 'revoke', printf('rv_01kb%022d', i), 'user:carol', '', ?, ? FROM n`,
+			from, min(to, from+revokedAtOnce), from, now.Unix(), now.Add(20*time.Hour).Unix())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// revokedAtOnce is how many revocations are written in one transaction.
+const revokedAtOnce = 200_000
 
 // records are calls with their outcomes.
 func (t *town) records(ctx context.Context, f filling, want amounts) error {

@@ -120,6 +120,15 @@ func (s *series) measureAt(ctx context.Context, t *town, times int, progress io.
 		return err
 	}
 	s.add(progress, "resident memory then, MiB", memory)
+	rest, err := t.untilQuiet(ctx, spent)
+	if err != nil {
+		return err
+	}
+	s.add(progress, later, built.Milliseconds(rest-spent))
+	if memory, err = t.program.Memory("VmRSS"); err != nil {
+		return err
+	}
+	s.add(progress, "resident memory after that, MiB", memory)
 	if err := t.login(ctx); err != nil {
 		return err
 	}
@@ -168,18 +177,21 @@ func (t *town) first(ctx context.Context, one request) (float64, error) {
 	if err := t.ask(ctx, one); err != nil {
 		return 0, err
 	}
-	for last := begin; ; {
+	end, err := t.untilQuiet(ctx, begin)
+	return built.Milliseconds(end - begin), err
+}
+
+// untilQuiet waits until the program is quiet, and returns its CPU time then. last is what it was before.
+func (t *town) untilQuiet(ctx context.Context, last time.Duration) (time.Duration, error) {
+	for {
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-time.After(pause):
 		}
 		now, err := t.program.CPU()
-		if err != nil {
-			return 0, err
-		}
-		if now-last < quiet {
-			return built.Milliseconds(now - begin), nil
+		if err != nil || now-last < quiet {
+			return now, err
 		}
 		last = now
 	}

@@ -12,6 +12,9 @@ import (
 // goal is the largest exponent of what a restart or a page needs.
 const goal = 0.3
 
+// later is the one cost without a goal.
+const later = "what the start leaves for later, CPU ms"
+
 var section = built.Section{Begins: "## Growth\n", Before: "## Decisions for other gateways\n"}
 
 type result struct {
@@ -22,7 +25,7 @@ type result struct {
 const explained = `How costs grow with the size of the store: the built program with ` + "`serve --dev`" + ` and SQLite, on loopback. ` + "`cd bench && go run ./growth -write`" + ` fills the store, measures and writes this section.
 %s
 
-One thing grows at a time. Of the others the store has %d agents, %d capabilities, %d revocations and %d records. The store's packages put them there, so the log has its chain, tree and signed checkpoints.
+One thing grows at a time. Of the others the store has %d agents, %d capabilities, %d revocations and %d records. The store's packages put them there, so the log has its chain, tree and signed checkpoints; SQL puts the revocations there.
 
 The exponent is the slope of log(cost) over log(size) through the three sizes, by least squares: 0 is constant, 1 is linear. The goal is at most %.1f for what a restart or a page needs.
 CPU is user and system time. That of a request is the program's, as the median of %d requests, one after the other. A governed call writes two signed records. Export counts the command and the server.
@@ -32,7 +35,8 @@ Searches for an agent, a caller or a user use an index that the server makes beh
 The server counts for Graph behind the log when calls leave time for it. A page that comes earlier has the rest read. The server keeps what it has counted, and continues there after a restart.
 A stream is a message over HTTP/2 to an agent over HTTP/1.1, after its first event. Subscribers use HTTP/2, and an event is a revocation. Memory is that above the program without them.
 
-The server has 16 bytes and an end in memory for every revocation whose target has not expired, and reads these at its start. It also makes or reads a key for each agent then.
+The server has 20 bytes in memory for every revocation whose target has not expired. A start reads 16,384 of them. The server reads the others behind it, and asks the store until it has.
+A start also makes or reads a key for each agent, and fetches 16 cards of agents. The server fetches the other cards behind it.
 `
 
 // thousands writes a number with commas.
@@ -69,7 +73,10 @@ func (r result) section(now time.Time) string {
 				b.WriteString(" " + number(v) + " |")
 			}
 			e, met := exponent(s.sizes, c.at), "met"
-			if e > goal {
+			switch {
+			case c.name == later:
+				met = "" // neither a restart nor a page waits for it
+			case e > goal:
 				met = "**missed**"
 			}
 			fmt.Fprintf(&b, " %.2f | %s |\n", e, met)

@@ -284,13 +284,14 @@ func (i *Instance) AgentURL(id string) string {
 // configured returns the configuration of an agent, nil for none. It copies nothing: the
 // gateway asks for every call, and pages ask for every agent.
 func (i *Instance) configured(id string) *config.Agent {
-	agents := i.current().Agents
-	for n := range agents {
-		if agents[n].ID == id {
-			return &agents[n]
-		}
+	if f := i.Force.Now.Load(); f != nil {
+		return f.byID[id]
 	}
-	return nil
+	n := slices.IndexFunc(i.Config.Agents, func(c config.Agent) bool { return c.ID == id })
+	if n < 0 {
+		return nil
+	}
+	return &i.Config.Agents[n]
 }
 
 // mode returns the mode that is in force for an agent: the one that an operator set, and
@@ -389,11 +390,14 @@ func keysOf(pinned []evidence.PinnedKey) []evidence.Key {
 
 // recordKeys has on record which key every agent signs with.
 func (i *Instance) recordKeys(ctx context.Context, f *InForce) error {
-	for _, c := range f.config.Agents {
-		k := f.issuing[c.ID].Current()
-		if err := i.Issuer.UsesKey(ctx, issuer.AgentKey{Agent: c.ID, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}); err != nil {
-			return fmt.Errorf("the key of agent %s: %w", c.ID, err)
-		}
+	keys := make([]issuer.AgentKey, len(f.config.Agents))
+	for n := range f.config.Agents {
+		agent := f.config.Agents[n].ID
+		k := f.issuing[agent].Current()
+		keys[n] = issuer.AgentKey{Agent: agent, Key: k.Key.Public().Thumbprint(), Renewed: k.Made}
+	}
+	if err := i.Issuer.UsesKeys(ctx, keys); err != nil {
+		return fmt.Errorf("the keys of agents: %w", err)
 	}
 	return nil
 }

@@ -64,10 +64,11 @@ func (i *Instance) index(ctx context.Context) (all bool, err error) {
 }
 
 // followLog makes of the log what no commit does: scores and graph, and the index of searches. It
-// does so until ctx ends. The channel that it returns is closed then.
+// also reads the revocations that the start has left. It does so until ctx ends. The channel that it returns is closed then.
 func (i *Instance) followLog(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	b := behind{size: i.Store.Records, steps: []func(context.Context) (bool, error){i.index}}
 	var all sync.WaitGroup
+	all.Go(func() { i.readRevocations(ctx, log) })
 	if i.asksTrust() {
 		all.Go(func() { i.scores.Follow(ctx) })
 	} else {
@@ -86,4 +87,22 @@ func (i *Instance) followLog(ctx context.Context, log *slog.Logger) <-chan struc
 		all.Wait()
 	}()
 	return done
+}
+
+// readEvery is how long reading revocations waits after an error.
+const readEvery = 10 * time.Second
+
+// readRevocations reads the revocations that the start has left, until it has or ctx ends. Until
+// then the store is asked for them.
+func (i *Instance) readRevocations(ctx context.Context, log *slog.Logger) {
+	ctx, read := context.WithCancel(ctx)
+	defer read()
+	periodic.Run(ctx, readEvery, func(ctx context.Context) {
+		switch err := i.Issuer.ReadRevocations(ctx); {
+		case err == nil:
+			read()
+		case ctx.Err() == nil:
+			log.WarnContext(ctx, "revocations are not read yet: the store is asked for each", slog.Any("error", err))
+		}
+	})
 }

@@ -74,8 +74,9 @@ func (i *Instance) enforcement(id string, card agentcard.Card) *console.Enforcem
 	return out
 }
 
-// looked fills in the gateway's last look at an agent.
-func (i *Instance) looked(status *api.AgentStatus) {
+// looked fills in the gateway's last look at an agent: its health, and with whole the level of
+// enforcement.
+func (i *Instance) looked(status *api.AgentStatus, whole bool) {
 	status.Health.State = "unknown"
 	look, err := i.gateway.Look(status.ID)
 	if err != nil {
@@ -89,7 +90,7 @@ func (i *Instance) looked(status *api.AgentStatus) {
 	case look.Card != nil:
 		status.Health = api.AgentHealth{State: "answers", Since: &look.At}
 	}
-	if look.Card == nil {
+	if look.Card == nil || !whole {
 		return
 	}
 	card, err := i.cards.Parse(look.Card)

@@ -48,7 +48,7 @@ func (i *Instance) agents(now func() time.Time, known map[string]*keyring.Issuin
 
 // agent is the issuer's view of one agent.
 func (i *Instance) agent(c config.Agent, keys *keyring.Issuing) (*issuer.Agent, error) {
-	agent := &issuer.Agent{ID: c.ID, URL: i.AgentURL(c.ID), Signer: keys.Signer, Accepts: keys.Accepted}
+	agent := &issuer.Agent{ID: c.ID, URL: i.URLOf(&c), Signer: keys.Signer, Accepts: keys.Accepted}
 	for _, o := range i.Config.Offers[c.ID] {
 		budgets, err := offerBudgets(o)
 		if err != nil {

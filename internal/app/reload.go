@@ -59,7 +59,13 @@ func (r *reloader) replace(ctx context.Context, by string) (api.Reloaded, error)
 	if err != nil {
 		return api.Reloaded{}, err
 	}
-	out := api.Reloaded{Before: before.digest, After: p.after.digest, Changes: changesBetween(before, p.after)}
+	out := api.Reloaded{Changes: changesBetween(before, p.after)}
+	if out.Before, err = before.digest(); err != nil {
+		return api.Reloaded{}, err
+	}
+	if out.After, err = p.after.digest(); err != nil {
+		return api.Reloaded{}, err
+	}
 	if len(out.Changes) == 0 {
 		return out, nil
 	}

@@ -27,7 +27,7 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 		Issuer: i.Issuer, Tasks: api.Tasks{Store: i.Store, Issuer: i.Issuer}, Links: api.Nonces{Store: i.Store}, Agents: i.gateway, Key: i.feedKey, URL: i.Config.Issuer.URL,
 		Setup:  func(agent string) (link.Setup, error) { return i.setup(a, agent, tokens) },
 		Levels: i.scores.Levels, CardSeen: i.agreed.Seen,
-		InForce:     func() string { return i.Force.Now.Load().digest },
+		InForce:     func() string { digest, _ := i.Force.Now.Load().digest(); return digest }, // nothing in memory fails to be written out
 		Issues:      func(agent string) string { return string(i.publishedKeys(agent)) },
 		RemoteCalls: api.RemoteCalls{Receipt: i.Admin.ReceiptAt, Data: i.remoteData(a.Now)},
 		Mode:        i.mode, ModeSet: i.Admin.ModeSet, Used: i.replays("proof at a gateway"), Keeper: i.keeper(), Began: began.Truncate(time.Second), ProofWindow: i.Config.Defaults.ProofWindow, Now: a.Now, Log: a.Log,
@@ -43,7 +43,7 @@ func (i *Instance) apart(ctx context.Context, a Assembly, began time.Time) (*api
 func (i *Instance) here(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/agents/"), "/")
-		if c, ok := configuredAgent(i.current(), id); ok && c.GatewayURL != "" {
+		if c := i.configured(id); c != nil && c.GatewayURL != "" {
 			http.Error(w, "the gateway of this agent is at "+i.AgentURL(id), http.StatusMisdirectedRequest)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/powerbox-project/powerbox/internal/app/serve"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -37,7 +38,9 @@ func Serve(ctx context.Context, a Assembly) error {
 			return errors.Join(errors.New("--dev listens on loopback addresses only; set listen, and agents.grpc.listen, to 127.0.0.1"), serve.CloseAll(fronts), i.Close())
 		}
 	}
-	i.warnUnreached(ctx, log)
+	names := i.agentNames()
+	first := min(len(names), startCards)
+	i.warnUnreached(ctx, log, names[:first])
 	overridden, err := i.Admin.Overridden()
 	if err != nil {
 		return errors.Join(err, serve.CloseAll(fronts), i.Close())
@@ -52,21 +55,31 @@ func Serve(ctx context.Context, a Assembly) error {
 	defer stop(nil)
 	i.warnDegraded(ctx, log)
 	asked, followed, pruned, settled := i.askOn(ctx, stop), i.followLog(ctx, log), i.prune(ctx, log), i.settle(ctx, log)
+	var looked sync.WaitGroup
+	looked.Go(func() { i.warnUnreached(ctx, log, names[first:]) })
 	err = i.Server(log).Serve(ctx, fronts)
 	stop(nil)
 	<-followed
 	<-pruned
 	<-settled
+	looked.Wait()
 	i.keepUsed(a.Now(), log)
 	i.scores.Keep(context.WithoutCancel(ctx))
 	return errors.Join(err, <-asked, i.Close())
 }
 
-// warnUnreached names the agents without a card that can be read. An agent that has the
+// startCards is how many agents' cards a start waits for. It fetches the others behind it.
+const startCards = 16
+
+// warnUnreached names those of some agents without a card that can be read. An agent that has the
 // Agent Auth Protocol as well does not need a card for that: its backend may be no agent
 // of A2A at all.
-func (i *Instance) warnUnreached(ctx context.Context, log *slog.Logger) {
-	for agent, problem := range i.gateway.Check(ctx) {
+func (i *Instance) warnUnreached(ctx context.Context, log *slog.Logger, agents []string) {
+	for _, agent := range agents {
+		problem := i.gateway.Check(ctx, agent)
+		if problem == nil || ctx.Err() != nil {
+			continue
+		}
 		about := []any{slog.String("agent", agent), slog.Any("error", problem)}
 		if slices.ContainsFunc(i.Config.Agents, func(c config.Agent) bool { return c.ID == agent && len(c.AgentAuth.Capabilities) > 0 }) {
 			log.InfoContext(ctx, "an agent's card cannot be read: its capabilities of Agent Auth are served, and nothing of it is allowed over A2A", about...)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 )
@@ -140,7 +142,7 @@ func (t tally) list() []Touched {
 		slices.Sort(one.Codes)
 		out = append(out, *one)
 	}
-	slices.SortFunc(out, func(a, b Touched) int {
+	sorting.Sort(out, func(a, b Touched) int {
 		return cmp.Or(strings.Compare(a.Requester, b.Requester), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out

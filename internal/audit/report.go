@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/action"
@@ -86,7 +88,7 @@ func (s Summary) List() []Use {
 		slices.Sort(u.Reasons)
 		out = append(out, *u)
 	}
-	slices.SortFunc(out, func(a, b Use) int {
+	sorting.Sort(out, func(a, b Use) int {
 		return cmp.Or(strings.Compare(a.Caller, b.Caller), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 )
@@ -21,7 +23,7 @@ func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
 			outcomes[of] = r // the first one counts
 		}
 	}
-	slices.SortFunc(decisions, func(a, b evidence.Record) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
+	sorting.Sort(decisions, func(a, b evidence.Record) int { return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.ID, b.ID)) })
 	children := map[string][]evidence.Record{}
 	for i, r := range decisions {
 		parent := ""

@@ -3,11 +3,12 @@ package audit
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/sorting"
+
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
@@ -135,7 +136,7 @@ func UsageOf(ctx context.Context, from Source, agent string, q Query) (Usage, er
 		h.Unused = h.Granted && h.Exercised == 0 && !held.covered(h)
 		out.Uses = append(out.Uses, *h)
 	}
-	slices.SortFunc(out.Uses, func(a, b HeldUse) int {
+	sorting.Sort(out.Uses, func(a, b HeldUse) int {
 		return cmp.Or(strings.Compare(a.Holder, b.Holder), strings.Compare(a.Agent, b.Agent), strings.Compare(a.Operation, b.Operation))
 	})
 	return out, nil

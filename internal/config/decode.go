@@ -25,6 +25,17 @@ type decoder struct {
 	// not reported after it, since it may be good once that is corrected.
 	broken  map[string]bool
 	decoded bool
+	// declared are the keys of types that were read, since a configuration may have 1,000 values of one.
+	declared map[reflect.Type][]field
+}
+
+func (d *decoder) fieldsOf(t reflect.Type) []field {
+	fields, known := d.declared[t]
+	if !known {
+		fields = fieldsOf(t)
+		d.declared[t] = fields
+	}
+	return fields
 }
 
 func (d *decoder) top(root *yaml.Node, c *Config) {
@@ -32,7 +43,7 @@ func (d *decoder) top(root *yaml.Node, c *Config) {
 }
 
 func newDecoder(l *loader, main string) *decoder {
-	return &decoder{loader: l, main: main, at: make(map[string]Problem), broken: make(map[string]bool)}
+	return &decoder{loader: l, main: main, at: make(map[string]Problem), broken: make(map[string]bool), declared: make(map[reflect.Type][]field)}
 }
 
 // place reports a problem with the value at the path, or with what it would
@@ -104,7 +115,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, f field, path string) {
 }
 
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
-	fields := fieldsOf(v.Type())
+	fields := d.fieldsOf(v.Type())
 	d.defaults(v, fields)
 	if n.Kind != yaml.MappingNode {
 		d.place(path, "is %s; want keys: %s", kindName(n), strings.Join(fieldNames(fields), ", "))
@@ -145,7 +156,7 @@ func (d *decoder) defaults(v reflect.Value, fields []field) {
 			}
 		case target.Kind() == reflect.Struct && !isScalar(f.of):
 			if f.of != valueType && f.of != constraintType {
-				d.defaults(target, fieldsOf(f.of))
+				d.defaults(target, d.fieldsOf(f.of))
 			}
 		}
 	}

@@ -14,18 +14,18 @@ import (
 // is empty.
 //
 // It is a large map that is shared by many sets, and a small one of what came since.
-type Set[K comparable] struct{ base, delta map[K]int64 }
+type Set struct{ base, delta map[string]int64 }
 
 // few is how many ids may come to a small set before it is made anew.
 const few = 64
 
 // Has reports whether an id is in the set. One whose time is over may still be.
-func (s Set[K]) Has(id K) bool {
+func (s Set) Has(id string) bool {
 	_, ok := s.until(id)
 	return ok
 }
 
-func (s Set[K]) until(id K) (int64, bool) {
+func (s Set) until(id string) (int64, bool) {
 	if end, ok := s.delta[id]; ok {
 		return end, true
 	}
@@ -35,10 +35,10 @@ func (s Set[K]) until(id K) (int64, bool) {
 
 // With returns the set with more ids. Of two ends of one id the later counts. Ids
 // whose time is over by now may be forgotten.
-func (s Set[K]) With(more map[K]int64, now time.Time) Set[K] {
+func (s Set) With(more map[string]int64, now time.Time) Set {
 	delta := maps.Clone(s.delta)
 	if delta == nil {
-		delta = make(map[K]int64, len(more))
+		delta = make(map[string]int64, len(more))
 	}
 	for id, end := range more {
 		if old, ok := s.until(id); !ok || old != 0 && (end == 0 || end > old) {
@@ -46,22 +46,22 @@ func (s Set[K]) With(more map[K]int64, now time.Time) Set[K] {
 		}
 	}
 	if len(delta)*len(delta) <= len(s.base)+few*few {
-		return Set[K]{s.base, delta}
+		return Set{s.base, delta}
 	}
-	base := make(map[K]int64, len(s.base)+len(delta))
-	for _, from := range []map[K]int64{s.base, delta} {
+	base := make(map[string]int64, len(s.base)+len(delta))
+	for _, from := range []map[string]int64{s.base, delta} {
 		for id, end := range from {
 			if end == 0 || end >= now.Unix() {
 				base[id] = end
 			}
 		}
 	}
-	return Set[K]{base: base}
+	return Set{base: base}
 }
 
 // All returns the ids with their ends.
-func (s Set[K]) All() iter.Seq2[K, int64] {
-	return func(yield func(K, int64) bool) {
+func (s Set) All() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
 		for id, end := range s.delta {
 			if !yield(id, end) {
 				return

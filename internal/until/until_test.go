@@ -13,7 +13,7 @@ import (
 // once, and their times go by.
 func TestSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s Set[string]
+		var s Set
 		want := map[string]int64{}
 		now := int64(1_000)
 		for range rapid.IntRange(1, 40).Draw(t, "changes") {
@@ -57,7 +57,7 @@ func TestSet(t *testing.T) {
 
 // Expired entries are forgotten, so that the set does not grow for ever.
 func TestForgets(t *testing.T) {
-	var s Set[string]
+	var s Set
 	for n := range int64(10_000) {
 		s = s.With(map[string]int64{fmt.Sprint(n): n + 100}, time.Unix(n, 0))
 	}
@@ -71,7 +71,7 @@ func BenchmarkWith(b *testing.B) {
 	for n := range 1_000_000 {
 		all[fmt.Sprintf("rv_%026d", n)] = 0
 	}
-	s := Set[string]{}.With(all, time.Unix(0, 0))
+	s := Set{}.With(all, time.Unix(0, 0))
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -87,7 +87,7 @@ func BenchmarkHas(b *testing.B) {
 		ids[n] = fmt.Sprintf("rv_%026d", n)
 		all[ids[n]] = 0
 	}
-	s := Set[string]{}.With(all, time.Unix(0, 0))
+	s := Set{}.With(all, time.Unix(0, 0))
 	n := 0
 	for b.Loop() {
 		n = (n + 7919) % len(ids)

@@ -133,7 +133,7 @@ func (i *Issuer) Ended(of, name string, issued time.Time) bool {
 func (i *Issuer) Dead(c Capability) bool { return i.dead(i.revoked.Load(), c) }
 
 func (i *Issuer) dead(s *revocations, c Capability) bool {
-	if slices.ContainsFunc(c.Links(), s.ids.has) {
+	if i.revokedIn(s, c.Links()) {
 		return true
 	}
 	line := gate.Line{

@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"slices"
@@ -215,6 +216,7 @@ type Issuer struct {
 	asker   Asker                             // nil where people cannot be asked
 	agents  atomic.Pointer[map[string]*Agent] // replaced as a whole
 	revoked atomic.Pointer[revocations]
+	seeds   [2]maphash.Seed // of the hashes of revoked ids
 	known   known
 	modes   modes
 	lists   statusLists
@@ -236,14 +238,14 @@ func New(ctx context.Context, config Config) (*Issuer, error) {
 	if config.Origin == nil {
 		config.Origin = func(string) string { return "" }
 	}
-	i := &Issuer{config: config, random: config.Random}
+	i := &Issuer{config: config, random: config.Random, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 	i.macs.New = func() any { return hmac.New(sha256.New, config.Pairwise) }
 	put, err := i.Replace(config.Agents)
 	if err != nil {
 		return nil, err
 	}
 	put()
-	i.revoked.Store(&revocations{ids: newRevokedIDs(), freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
+	i.revoked.Store(&revocations{freezes: map[string]Revocation{}, epochs: map[bulk]epoch{}, changed: make(chan struct{})})
 	if config.Asker != nil {
 		if i.asker, err = config.Asker(i); err != nil {
 			return nil, err

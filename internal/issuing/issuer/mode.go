@@ -32,12 +32,12 @@ func (i *Issuer) loadModes(ctx context.Context) error {
 	i.modes.changing.Lock()
 	defer i.modes.changing.Unlock()
 	return i.config.Store.View(ctx, func(r Reader) error {
+		set, err := r.Modes()
+		if err != nil {
+			return err
+		}
 		for id := range i.all() {
-			mode, err := r.Mode(id)
-			if err != nil {
-				return err
-			}
-			i.modes.put(id, mode)
+			i.modes.put(id, set[id])
 		}
 		return nil
 	})

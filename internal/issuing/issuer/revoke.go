@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -24,7 +22,8 @@ type revocations struct {
 	sequence int64                 // of the last event before which none is missing
 	ahead    map[int64]bool        // events behind that, of which some before are missing
 	newest   Revocation            // the event with the largest number
-	ids      revokedIDs            // of capabilities, tokens and links
+	ids      until.Hashed          // of capabilities, tokens and links
+	rest     *rest                 // where others are asked for, nil where ids has all
 	freezes  map[string]Revocation // by target, the last freeze or thaw
 	frozen   map[string]bool       // every id that a freeze in force stands for
 	epochs   map[bulk]epoch
@@ -32,66 +31,8 @@ type revocations struct {
 	changed  chan struct{} // closed when the set is replaced
 }
 
-// revokedIDs are ids in 16 bytes each: two hashes under seeds of this process. Anyone who may
-// choose ids does not know which ones meet, and two that meet are both revoked.
-type revokedIDs struct {
-	seeds [2]maphash.Seed
-	set   until.Set[idKey]
-}
-
-// idKey stands for an id.
-type idKey [2]uint64
-
-func newRevokedIDs() revokedIDs {
-	return revokedIDs{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
-}
-
-func (r revokedIDs) key(id string) idKey {
-	return idKey{maphash.String(r.seeds[0], id), maphash.String(r.seeds[1], id)}
-}
-
-func (r revokedIDs) has(id string) bool { return r.set.Has(r.key(id)) }
-
-func (r revokedIDs) with(more map[idKey]int64, now time.Time) revokedIDs {
-	return revokedIDs{r.seeds, r.set.With(more, now)}
-}
-
-// Revoked reports whether one id, of a capability, a token or a derived link,
-// has been revoked.
-func (i *Issuer) Revoked(id string) bool { return i.revoked.Load().ids.has(id) }
-
-// RevokedAny reports whether any of the ids has been revoked.
-func (i *Issuer) RevokedAny(ids []string) bool {
-	return slices.ContainsFunc(ids, i.revoked.Load().ids.has)
-}
-
 // RevocationSequence returns how far the set has come; decisions record it.
 func (i *Issuer) RevocationSequence() int64 { return i.revoked.Load().sequence }
-
-// beginRevocations reads the events in force at a start. Of revocations it reads and holds as little
-// as it can: there may be millions.
-func (i *Issuer) beginRevocations(ctx context.Context) error {
-	now, old := steady.Over(i.config.Now()), i.revoked.Load()
-	var stops []Revocation
-	ends := map[idKey]int64{}
-	err := i.config.Store.View(ctx, func(r Reader) (err error) {
-		if stops, err = r.Stops(); err != nil {
-			return err
-		}
-		return r.Revoked(now, func(target string, until int64) {
-			key := old.ids.key(target)
-			ends[key] = max(ends[key], until)
-		})
-	})
-	if err != nil || len(stops) == 0 {
-		return err
-	}
-	next := i.after(old, stops...)
-	next.ids, next.sequence, next.ahead = next.ids.with(ends, now), next.newest.Sequence, nil // it is one snapshot, without gaps
-	i.revoked.Store(next)
-	close(old.changed)
-	return nil
-}
 
 // loadRevocations reads the events behind the known ones.
 func (i *Issuer) loadRevocations(ctx context.Context) error {
@@ -160,10 +101,10 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 	now := steady.Over(i.config.Now())
 	next := &revocations{
 		sequence: old.sequence, newest: old.newest, ahead: maps.Clone(old.ahead), freezes: maps.Clone(old.freezes), frozen: map[string]bool{}, epochs: maps.Clone(old.epochs),
-		extended: old.extended, changed: make(chan struct{}),
+		extended: old.extended, changed: make(chan struct{}), rest: old.rest,
 	}
 	maps.DeleteFunc(next.epochs, func(_ bulk, e epoch) bool { return e.until.Before(now) })
-	revoked := map[idKey]int64{}
+	revoked := map[until.Key]int64{}
 	for _, r := range rs {
 		next.came(r.Sequence)
 		if r.Sequence > next.newest.Sequence {
@@ -172,11 +113,11 @@ func (i *Issuer) after(old *revocations, rs ...Revocation) *revocations {
 		if r.Kind != KindRevoke {
 			next.apply(i, r, now)
 		} else if !r.Until.Before(now) {
-			key := old.ids.key(r.Target)
+			key := i.hash(r.Target)
 			revoked[key] = max(revoked[key], r.Until.Unix())
 		}
 	}
-	next.ids = old.ids.with(revoked, now)
+	next.ids = old.ids.With(revoked, now)
 	for _, f := range next.freezes {
 		if f.Kind == KindFreeze {
 			for _, id := range i.stops(f.Target) {

@@ -116,13 +116,11 @@ func TestSEP20_Revoke(t *testing.T) {
 	if r := w.last(); r.ActionType != "capability.revoke" || r.AgentID != "powerbox" || r.Details.Requester != "operator" {
 		t.Errorf("recorded as %+v", r)
 	}
-	// What has expired anyway is forgotten with time.
+	// What has expired anyway is forgotten with time; see until.Hashed for one process.
 	defer steady.Believe()()
 	w.now = noon.Add(token.MaxLifetime + steady.Margin + time.Hour)
-	for n := 0; w.issuer.Revoked(c.ID); n++ {
-		if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: fmt.Sprint("another", n)}); err != nil || n == 100 {
-			t.Fatalf("kept for ever: %v", err)
-		}
+	if w.restart(); w.issuer.Revoked(c.ID) {
+		t.Error("kept for ever")
 	}
 }
 
@@ -228,6 +226,9 @@ func TestATK73_ClocksThatJump(t *testing.T) {
 			c := w.read(alice)
 			if _, err := w.issuer.Revoke(t.Context(), "documents", alice, c.RevocationID); err != nil {
 				t.Fatal(err)
+			}
+			if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{ID: "a-later-one"}); err != nil {
+				t.Fatal(err) // the newest event is read in another way
 			}
 			w.now = c.Expires.Add(time.Hour)
 			if begins {
@@ -375,7 +376,7 @@ func TestSEP18_SetMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode := ""
-	if err := w.store.View(t.Context(), func(r issuer.Reader) error { var err error; mode, err = r.Mode("documents"); return err }); err != nil || mode != "scoped" {
+	if err := w.store.View(t.Context(), func(r issuer.Reader) error { modes, err := r.Modes(); mode = modes["documents"]; return err }); err != nil || mode != "scoped" {
 		t.Errorf("%q, %v", mode, err)
 	}
 	if mode := w.issuer.Mode("documents"); mode != "scoped" {

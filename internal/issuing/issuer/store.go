@@ -55,6 +55,7 @@ type Reader interface {
 	DataReader
 	CapabilityReader
 	RevocationReader
+	InForceReader
 	TaskReader
 	RecordReader
 	LogReader
@@ -96,14 +97,27 @@ type CapabilityReader interface {
 type RevocationReader interface {
 	// Revocations returns the revocations behind a sequence number, in order.
 	Revocations(after int64) ([]Revocation, error)
-	// Revoked calls take for every revocation that ends at a time or later, in any order.
-	Revoked(ends time.Time, take func(target string, until int64)) error
-	// Stops returns the events other than revocations, and the last event of all, in order.
-	Stops() ([]Revocation, error)
 	// StatusPlaces returns the places in an agent's status list, by capability.
 	StatusPlaces(agent string) (map[string]int, error)
 	// Holders returns every holder of a capability on record, once.
 	Holders() ([]string, error)
+}
+
+// InForceReader reads the events in force.
+type InForceReader interface {
+	// Revoked calls take for some revocations in the order of their ends and targets, from one
+	// place on, which need not be there.
+	Revoked(from RevokedPlace, limit int, take func(RevokedPlace)) error
+	// RevokedUntil reports whether a revocation of a target ends at a time or later.
+	RevokedUntil(target string, ends time.Time) (bool, error)
+	// Stops returns the events other than revocations, and the last event of all, in order.
+	Stops() ([]Revocation, error)
+}
+
+// RevokedPlace is a revocation in the order of ends and targets.
+type RevokedPlace struct {
+	Until  int64 // Unix seconds
+	Target string
 }
 
 // TaskReader reads to whom tasks, contexts and links belong.
@@ -157,8 +171,8 @@ type AgentReader interface {
 	// NewestKeys returns the key that each agent was last recorded with, and those
 	// of the server itself, whose names no agent has: see [ownKey].
 	NewestKeys() (map[string]string, error)
-	// Mode returns the mode that an operator set for an agent, "" for none.
-	Mode(agent string) (string, error)
+	// Modes returns the modes that operators set, by agent.
+	Modes() (map[string]string, error)
 }
 
 // AccountReader reads the stored data of people.

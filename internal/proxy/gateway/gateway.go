@@ -445,16 +445,15 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
 
-// Check fetches the card of every agent and returns its errors, by
-// agent. An agent without a card has no skills, and so nothing is allowed.
-func (g *Gateway) Check(ctx context.Context) map[string]error {
-	problems := map[string]error{}
-	for id, a := range g.all() {
-		if _, err := a.view(ctx); err != nil {
-			problems[id] = err
-		}
+// Check fetches the card of an agent. An agent without a card has no skills, and so nothing is
+// allowed.
+func (g *Gateway) Check(ctx context.Context, id string) error {
+	a, ok := g.all()[id]
+	if !ok {
+		return nil // it is gone
 	}
-	return problems
+	_, err := a.view(ctx)
+	return err
 }
 
 // readAll is io.ReadAll for something whose length was told, -1 where it was not.

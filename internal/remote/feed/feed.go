@@ -139,7 +139,7 @@ type State struct {
 	Sequence int64
 	Digest   Digest
 
-	revoked  until.Set[string]
+	revoked  until.Set
 	freezes  map[string][]string // by name, the ids that it stops
 	frozen   map[string]bool     // all of these ids
 	epochs   epochs
@@ -243,7 +243,7 @@ func fromSnapshot(st Statement, now time.Time) (State, error) {
 			return s, err
 		}
 	}
-	s.revoked = until.Set[string]{}.With(revoked, now)
+	s.revoked = until.Set{}.With(revoked, now)
 	s.Sequence, s.Digest = st.Sequence, st.Digest
 	return s, nil
 }

@@ -344,7 +344,8 @@ func TestEXT27_ALostAnswerIsFoundOut(t *testing.T) {
 		id := fmt.Sprint("rec_", i)
 		err := s.Update(t.Context(), func(tx issuer.Tx) error {
 			ran++
-			mode, err := tx.Mode("documents")
+			modes, err := tx.Modes()
+			mode := modes["documents"]
 			if err == nil {
 				err = tx.SetMode("documents", mode+"x")
 			}
@@ -360,7 +361,7 @@ func TestEXT27_ALostAnswerIsFoundOut(t *testing.T) {
 	}
 	j.wantLog(t, s, 1, ids)
 	var mode string
-	if err := s.View(t.Context(), func(r issuer.Reader) (err error) { mode, err = r.Mode("documents"); return err }); err != nil {
+	if err := s.View(t.Context(), func(r issuer.Reader) error { modes, err := r.Modes(); mode = modes["documents"]; return err }); err != nil {
 		t.Fatal(err)
 	}
 	if mode != strings.Repeat("x", 12) || way.lost != 4 || ran != 12 {

@@ -21,17 +21,7 @@ func (r Reader) AgentKey(agent string) (key string, renewed time.Time, err error
 
 // NewestKeys implements [issuer.Reader].
 func (r Reader) NewestKeys() (map[string]string, error) {
-	out := map[string]string{}
-	err := r.each("keys", func(row Row) error {
-		var agent, key string
-		err := row.Scan(&agent, &key)
-		out[agent] = key
-		return err
-	}, "SELECT agent, key FROM agent_key WHERE newest = true")
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return r.named("keys", "SELECT agent, key FROM agent_key WHERE newest = true")
 }
 
 // PutAgentKey implements [issuer.Tx].

@@ -301,25 +301,38 @@ func scanRevocation(row Row) (one issuer.Revocation, err error) {
 	return one, err
 }
 
-// RevokedStatement and StopsStatement read an index each, whose entries are those that they
-// select. Each store tests that its planner does so.
+// The statements of a start, and of lookups before it has read everything. Each reads an index, whose
+// entries are those that it selects. Each store tests that its planner does so.
 const (
-	RevokedStatement = "SELECT target, until FROM revocation WHERE kind = 'revoke' AND until >= ?"
-	StopsStatement   = `SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE kind <> 'revoke'
+	RevokedStatement      = "SELECT until, target FROM revocation WHERE kind = 'revoke' AND (until, target) >= (?, ?) ORDER BY until, target LIMIT ?"
+	RevokedUntilStatement = "SELECT until FROM revocation WHERE target = ? AND kind = 'revoke' AND until >= ? LIMIT 1"
+	StopsStatement        = `SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE kind <> 'revoke'
 		UNION SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence = (SELECT MAX(sequence) FROM revocation) ORDER BY sequence`
 )
 
 // Revoked implements [issuer.Reader].
-func (r Reader) Revoked(ends time.Time, take func(target string, until int64)) error {
+func (r Reader) Revoked(from issuer.RevokedPlace, limit int, take func(issuer.RevokedPlace)) error {
 	return r.each("revocations", func(row Row) error {
-		var target string
-		var until int64
-		err := row.Scan(&target, &until)
+		var one issuer.RevokedPlace
+		err := row.Scan(&one.Until, &one.Target)
 		if err == nil {
-			take(target, until)
+			take(one)
 		}
 		return err
-	}, RevokedStatement, ends.Unix())
+	}, RevokedStatement, from.Until, from.Target, limit)
+}
+
+// RevokedUntil implements [issuer.Reader].
+func (r Reader) RevokedUntil(target string, ends time.Time) (bool, error) {
+	var until int64
+	err := r.db.QueryRow(RevokedUntilStatement, target, ends.Unix()).Scan(&until)
+	if errors.Is(err, ErrNone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("store: revocation: %w", err)
+	}
+	return true, nil
 }
 
 // Stops implements [issuer.Reader].
@@ -367,14 +380,24 @@ func (t Tx) NameTask(agent, tenant, task string) error {
 	return t.exec("named task", "INSERT INTO named_task (agent, tenant, task) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", agent, tenant, task)
 }
 
-// Mode implements [issuer.Reader].
-func (r Reader) Mode(agent string) (string, error) {
-	var mode string
-	err := r.db.QueryRow("SELECT mode FROM mode WHERE agent = ?", agent).Scan(&mode)
-	if err != nil && !errors.Is(err, ErrNone) {
-		return "", fmt.Errorf("store: mode: %w", err)
+// Modes implements [issuer.Reader].
+func (r Reader) Modes() (map[string]string, error) {
+	return r.named("modes", "SELECT agent, mode FROM mode")
+}
+
+// named reads two texts from each row.
+func (r Reader) named(what, query string) (map[string]string, error) {
+	out := map[string]string{}
+	err := r.each(what, func(row Row) error {
+		var name, value string
+		err := row.Scan(&name, &value)
+		out[name] = value
+		return err
+	}, query)
+	if err != nil {
+		return nil, err
 	}
-	return mode, nil
+	return out, nil
 }
 
 // SetMode implements [issuer.Tx].

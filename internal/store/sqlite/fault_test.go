@@ -35,7 +35,7 @@ func (s *Store) writer(t *testing.T, statement string) {
 
 func modeOf(t *testing.T, s *Store, agent string) (mode string) {
 	t.Helper()
-	err := s.View(t.Context(), func(r issuer.Reader) (err error) { mode, err = r.Mode(agent); return err })
+	err := s.View(t.Context(), func(r issuer.Reader) error { modes, err := r.Modes(); mode = modes[agent]; return err })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,8 +89,11 @@ func TestCapabilitiesOfPagesAreFoundByIndex(t *testing.T) {
 // A start reads the revocations in force, and not every revocation that ever was.
 func TestWhatIsInForceIsFoundByIndex(t *testing.T) {
 	s := newStore(t)
-	if plan := planOf(t, s, spelling.Of(rows.RevokedStatement), 1); !strings.Contains(plan, "USING COVERING INDEX revocation_until (until>?)") {
+	if plan := planOf(t, s, spelling.Of(rows.RevokedStatement), 1, "", 9); !strings.Contains(plan, "USING COVERING INDEX revocation_until ((until,target)>(?,?))") || strings.Contains(plan, "TEMP") {
 		t.Errorf("the plan of revocations is\n%s", plan)
+	}
+	if plan := planOf(t, s, spelling.Of(rows.RevokedUntilStatement), "cap_1", 1); !strings.Contains(plan, "USING COVERING INDEX revocation_target (target=? AND kind=? AND until>?)") {
+		t.Errorf("the plan of one revocation is\n%s", plan)
 	}
 	if plan := planOf(t, s, spelling.Of(rows.StopsStatement)); !strings.Contains(plan, "revocation_other") {
 		t.Errorf("the plan of other events is\n%s", plan)

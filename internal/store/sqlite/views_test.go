@@ -28,7 +28,7 @@ func TestViewsWaitForEachOther(t *testing.T) {
 		t.Errorf("a view whose caller gives up: %v", err)
 	}
 	go func() {
-		ended <- s.View(t.Context(), func(r issuer.Reader) error { _, err := r.Mode("documents"); return err })
+		ended <- s.View(t.Context(), func(r issuer.Reader) error { _, err := r.Modes(); return err })
 	}()
 	close(end)
 	for range maxViews + 1 {

@@ -89,6 +89,7 @@ func Run(t *testing.T, place Place) {
 		"EXT20_ALedgerIsKeptAsAWhole":              aLedgerIsKeptAsAWhole,
 		"ACapabilityComesBackAsItWas":              aCapabilityComesBackAsItWas,
 		"SEP20_AStartReadsWhatIsInForce":           aStartReadsWhatIsInForce,
+		"SEP20_RevocationsAreReadInPages":          revocationsAreReadInPages,
 		"RevocationsHaveNoGaps":                    revocationsHaveNoGaps,
 		"FreezesShareTheSequence":                  freezesShareTheSequence,
 		"TheFirstOwnerOfATaskStays":                theFirstOwnerOfATaskStays,

@@ -21,7 +21,7 @@ func act(s Store, t *testing.T, agent string) error {
 
 func modeOf(t *testing.T, s Store, agent string) (mode string) {
 	t.Helper()
-	err := s.View(t.Context(), func(r issuer.Reader) (err error) { mode, err = r.Mode(agent); return err })
+	err := s.View(t.Context(), func(r issuer.Reader) error { modes, err := r.Modes(); mode = modes[agent]; return err })
 	if err != nil {
 		t.Fatal(err)
 	}

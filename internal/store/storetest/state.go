@@ -241,7 +241,8 @@ func aStartReadsWhatIsInForce(t *testing.T, place Place) {
 				t.Error(diff)
 			}
 			revoked := map[string]int64{}
-			err = errors.Join(err, r.Revoked(noon.Add(2*time.Hour), func(target string, until int64) { revoked[target] = until }))
+			from := issuer.RevokedPlace{Until: noon.Add(2 * time.Hour).Unix()}
+			err = errors.Join(err, r.Revoked(from, 100, func(one issuer.RevokedPlace) { revoked[one.Target] = one.Until }))
 			if diff := cmp.Diff(wantRevoked, revoked); diff != "" {
 				t.Error(diff)
 			}
@@ -259,6 +260,57 @@ func aStartReadsWhatIsInForce(t *testing.T, place Place) {
 		}
 	}
 	look([]issuer.Revocation{all[1], all[4]}, map[string]int64{"cap_1": noon.Add(3 * time.Hour).Unix(), "cap_2": noon.Add(2 * time.Hour).Unix()})
+	err := s.View(t.Context(), func(r issuer.Reader) error {
+		for target, ends := range map[string]int{"cap_1": 3, "cap_2": 2, "cap_3": 1, "cap_4": -1} {
+			for hours := range 4 {
+				if got, err := r.RevokedUntil(target, noon.Add(time.Duration(hours)*time.Hour)); err != nil || got != (hours <= ends) {
+					t.Errorf("%s is revoked for %d hours: %t, %v", target, hours, got, err)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Revocations are read in pages, in the order of their ends and then of their targets. Each page
+// begins with the last one of the page before it.
+func revocationsAreReadInPages(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	var want []issuer.RevokedPlace
+	for n, target := range []string{"A", "a", "a\nb", "b", "task:a/z", "task:a/\u00e4", "a"} {
+		want = append(want, issuer.RevokedPlace{Until: noon.Add(time.Duration(n/6) * time.Hour).Unix(), Target: target})
+	}
+	if err := s.Update(t.Context(), func(tx issuer.Tx) error {
+		var errs []error
+		for _, one := range append(want, issuer.RevokedPlace{Until: noon.Unix() - 1, Target: "over"}) {
+			_, err := tx.Revoke(issuer.Revocation{Kind: issuer.KindRevoke, Target: one.Target, By: "alice", At: noon, Until: time.Unix(one.Until, 0)})
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for limit := 2; limit < len(want)+2; limit++ {
+		var got []issuer.RevokedPlace
+		if err := s.View(t.Context(), func(r issuer.Reader) error {
+			next := issuer.RevokedPlace{Until: noon.Unix()}
+			for n := limit; n == limit; {
+				n, got = 0, got[:max(0, len(got)-1)]
+				if err := r.Revoked(next, limit, func(one issuer.RevokedPlace) { n, next, got = n+1, one, append(got, one) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("in pages of %d:\n%s", limit, diff)
+		}
+	}
 }
 
 // Freezes and thaws are in the sequence of revocations, and every one is kept.

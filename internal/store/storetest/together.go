@@ -205,7 +205,8 @@ func twoChangesOfOneThingAreOneAfterTheOther(t *testing.T, place Place) {
 	got := make([]string, 20)
 	for i := range got {
 		changes = append(changes, func(tx issuer.Tx) error {
-			mode, err := tx.Mode("documents")
+			modes, err := tx.Modes()
+			mode := modes["documents"]
 			if err != nil {
 				return err
 			}
@@ -235,8 +236,8 @@ func aViewIsOneState(t *testing.T, place Place) {
 	s := newFixture(t, place).open(t)
 	put(t, s, capability("cap_1"))
 	err := s.View(t.Context(), func(r issuer.Reader) error {
-		if mode, err := r.Mode("documents"); err != nil || mode != "" {
-			t.Errorf("%q %v", mode, err)
+		if modes, err := r.Modes(); err != nil || modes["documents"] != "" {
+			t.Errorf("%q %v", modes, err)
 		}
 		if err := s.Update(t.Context(), func(tx issuer.Tx) error {
 			if err := tx.SetMode("documents", "require"); err != nil {
@@ -247,7 +248,8 @@ func aViewIsOneState(t *testing.T, place Place) {
 		}); err != nil {
 			t.Error(err)
 		}
-		mode, err := r.Mode("documents")
+		modes, err := r.Modes()
+		mode := modes["documents"]
 		all, errAll := r.Revocations(0)
 		if err != nil || errAll != nil || mode != "" || len(all) != 0 {
 			t.Errorf("a change came into a view: %q %d %v %v", mode, len(all), err, errAll)
@@ -313,7 +315,8 @@ func namesAreComparedBytewise(t *testing.T, place Place) {
 	}
 	for n, name := range names {
 		err := s.View(t.Context(), func(r issuer.Reader) error {
-			mode, err := r.Mode(name)
+			modes, err := r.Modes()
+			mode := modes[name]
 			if err != nil || mode != fmt.Sprint(n) {
 				t.Errorf("mode of %q: %q %v; want %d", name, mode, err, n)
 			}

@@ -73,6 +73,7 @@ type ActivityReport struct {
 	Agents  []AgentActivity  `json:"agents"`  // by name
 	Reasons []ReasonActivity `json:"reasons"` // the most frequent first
 	Head    LogHead          `json:"head"`
+	Served  AgentCounts      `json:"served"` // agents that there are now
 }
 
 // LogHead is the head of the evidence.
@@ -296,5 +297,10 @@ func (a *Activity) add(r evidence.Record) {
 }
 
 func (a *Admin) activity(r *http.Request) (any, error) {
-	return a.Activity.Report(r.Context(), func(agent string) bool { return at(r, agent) })
+	out, err := a.Activity.Report(r.Context(), func(agent string) bool { return at(r, agent) })
+	if err != nil {
+		return nil, err
+	}
+	out.Served, err = a.counts(r)
+	return out, err
 }

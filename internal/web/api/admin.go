@@ -49,8 +49,8 @@ type Admin struct {
 	Witnesses func() []WitnessStatus
 	// Delegations has the delegation graph.
 	Delegations Delegations
-	// Looked fills in the last look of the gateway at an agent.
-	Looked   func(*AgentStatus)
+	// Looked fills in the last look of the gateway at an agent: its health, and with whole its level of enforcement.
+	Looked   func(one *AgentStatus, whole bool)
 	URL      string // public base URL
 	FeedKey  signed.Public
 	Gateways *Gateways // the remote gateways

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
 // AgentStatus is an agent as operators see it.
@@ -80,42 +83,154 @@ type ModeRule struct {
 	Canary int    `json:"canary"`
 }
 
-func (a *Admin) agents(r *http.Request) (any, error) {
-	all, err := a.statuses()
-	return slices.DeleteFunc(all, func(one AgentStatus) bool { return !at(r, one.ID) }), err
+// AgentCounts counts the agents that a reader sees.
+type AgentCounts struct {
+	All         int `json:"all"`
+	Enforcing   int `json:"enforcing"` // in another mode than observe
+	Unreachable int `json:"unreachable"`
 }
 
-func (a *Admin) statuses() ([]AgentStatus, error) {
-	out, untold := append([]AgentStatus{}, a.Agents()...), a.Unrecorded()
-	for i := range out {
-		out[i].Unrecorded = untold[out[i].ID]
-		set := a.Issuer.Mode(out[i].ID)
-		mode, err := gate.ParseMode(cmp.Or(set, out[i].Mode))
-		if err != nil {
-			return nil, err
+// agentQuery is which agents are wanted, and in which order.
+type agentQuery struct {
+	first  []string // ids of those that come before the others
+	health string   // "" for any
+	after  string   // id of the agent before the first one
+	limit  int      // 0 for none
+}
+
+func agentQueryOf(query url.Values) (q agentQuery, err error) {
+	for name, values := range query {
+		switch value := values[len(values)-1]; name {
+		case "first":
+			q.first = values
+		case "health":
+			q.health = value
+		case "after":
+			q.after = value
+		case "limit":
+			if q.limit, err = strconv.Atoi(value); err != nil || q.limit < 1 || q.limit > pageLimit {
+				return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
+			}
+		default:
+			return q, status{http.StatusBadRequest, "agents cannot be selected by " + strconv.Quote(name) + "; want first, health, after or limit"}
 		}
-		out[i].Mode, out[i].Set, out[i].Frozen = string(mode), set != "", a.Issuer.Frozen(issuer.AgentTarget(out[i].ID))
-		if keys, ok := a.Issuing(out[i].ID); ok {
-			now := keys.Current()
-			out[i].Key = &IssuingKey{now.Key.Public().Thumbprint(), now.Made}
-		}
-		a.Looked(&out[i])
 	}
-	return out, nil
+	return q, nil
+}
+
+// agents answers with the agents in the order of the configuration: all, or a page of those that
+// are selected.
+func (a *Admin) agents(w http.ResponseWriter, r *http.Request) {
+	q, err := agentQueryOf(r.URL.Query())
+	var found []*AgentStatus
+	if err == nil {
+		var next string
+		if found, next, err = a.someAgents(r, q); next != "" {
+			w.Header().Set(operators.NextHeader, next)
+		}
+	}
+	reply(w, r, a.Log, found, err)
+}
+
+func (a *Admin) someAgents(r *http.Request, q agentQuery) (found []*AgentStatus, next string, err error) {
+	all, found := a.Agents(), []*AgentStatus{}
+	wanted := make([]*AgentStatus, len(q.first), len(q.first)+len(all))
+	for n := range all {
+		if !at(r, all[n].ID) {
+			continue
+		}
+		if place := slices.Index(q.first, all[n].ID); place >= 0 {
+			wanted[place] = &all[n]
+		} else {
+			wanted = append(wanted, &all[n])
+		}
+	}
+	untold, begun := a.Unrecorded(), q.after == ""
+	for _, one := range wanted {
+		if one == nil {
+			continue
+		}
+		if !begun {
+			begun = one.ID == q.after
+			continue
+		}
+		if q.health != "" {
+			if a.Looked(one, false); one.Health.State != q.health {
+				continue
+			}
+		}
+		if q.limit > 0 && len(found) == q.limit {
+			return found, found[len(found)-1].ID, nil
+		}
+		if err := a.complete(one, untold); err != nil {
+			return nil, "", err
+		}
+		found = append(found, one)
+	}
+	if !begun {
+		return nil, "", status{http.StatusBadRequest, "after names no agent; want the id of one, from the page before"}
+	}
+	return found, "", nil
+}
+
+// complete fills in what the configuration does not say of an agent.
+func (a *Admin) complete(one *AgentStatus, untold map[string]int64) error {
+	one.Unrecorded = untold[one.ID]
+	if err := a.inForce(one); err != nil {
+		return err
+	}
+	one.Frozen = a.Issuer.Frozen(issuer.AgentTarget(one.ID))
+	if keys, ok := a.Issuing(one.ID); ok {
+		now := keys.Current()
+		one.Key = &IssuingKey{now.Key.Public().Thumbprint(), now.Made}
+	}
+	a.Looked(one, true)
+	return nil
+}
+
+// inForce fills in the mode in force.
+func (a *Admin) inForce(one *AgentStatus) error {
+	set := a.Issuer.Mode(one.ID)
+	mode, err := gate.ParseMode(cmp.Or(set, one.Mode))
+	one.Mode, one.Set = string(mode), set != ""
+	return err
+}
+
+// counts counts the agents that the caller sees.
+func (a *Admin) counts(r *http.Request) (n AgentCounts, err error) {
+	all := a.Agents()
+	for i := range all {
+		one := &all[i]
+		if !at(r, one.ID) {
+			continue
+		}
+		if err := a.inForce(one); err != nil {
+			return n, err
+		}
+		a.Looked(one, false)
+		n.All++
+		if one.Mode != string(gate.Observe) {
+			n.Enforcing++
+		}
+		if one.Health.State == "unreachable" {
+			n.Unreachable++
+		}
+	}
+	return n, nil
 }
 
 // agent answers with one agent.
 func (a *Admin) agent(r *http.Request) (any, error) {
-	all, err := a.statuses()
-	if err != nil {
-		return nil, err
-	}
 	id := r.PathValue("agent")
-	for _, one := range all {
-		if one.ID != id {
+	all := a.Agents()
+	for n := range all {
+		if all[n].ID != id {
 			continue
 		}
-		out := AgentDetail{AgentStatus: one, Drift: []Drift{}}
+		if err := a.complete(&all[n], a.Unrecorded()); err != nil {
+			return nil, err
+		}
+		out := AgentDetail{AgentStatus: all[n], Drift: []Drift{}}
 		seen, behind, err := a.Scores.Drifts(r.Context(), id)
 		out.Drift, out.Behind = append(out.Drift, seen...), behind
 		return out, err

@@ -56,7 +56,7 @@ func (a *Admin) table() []route {
 
 func (a *Admin) operating() []route {
 	return []route{
-		{pattern: "GET /v1/agents", needs: people.See, keeps: own, says: "List the protected agents.", out: []AgentStatus{}, serve: serve(a, a.agents)},
+		{pattern: "GET /v1/agents", needs: people.See, keeps: own, says: "List the protected agents.", query: []parameter{{"first", "id of an agent that comes before the others; can be repeated"}, {"health", "answers, unreachable, unknown or not_asked"}, {"after", "id of an agent: those that are listed after it"}, {"limit", "1 to 1000 agents; all without it"}}, out: []AgentStatus{}, serve: a.agents},
 		{pattern: "GET /v1/agents/{agent}", needs: people.See, keeps: ofAgent, says: "Return one protected agent, with the behaviour that its card does not declare.", out: AgentDetail{}, serve: serve(a, a.agent)},
 		{pattern: "PUT /v1/agents/{agent}/mode", needs: people.Steer, keeps: ofAgent, says: "Set the mode of an agent, or \"configured\" to use that of the configuration.", in: modeChange{}, out: modeChanged{}, serve: serve(a, a.setMode)},
 		{pattern: "POST /v1/agents/{agent}/keys", needs: people.Administer, keeps: ofAgent, says: "Have an agent issue with a new key.", in: Rotation{}, out: Rotated{}, serve: serve(a, a.rotate)},

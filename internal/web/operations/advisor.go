@@ -12,7 +12,6 @@ import (
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
-	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
@@ -104,12 +103,9 @@ func (c counted) note(r evidence.Record) {
 
 func (p *Pages) advisor(v *Visit) (Answer, error) {
 	page := advisorPage{Agent: v.URL.Query().Get("agent"), Days: advisorDays, Signs: v.Signs}
-	var agents []api.AgentStatus
-	if err := v.API.Get(v.Context(), "/v1/agents", &agents); err != nil {
+	var err error
+	if page.Agents, err = v.API.someAgents(v.Context()); err != nil {
 		return Answer{}, err
-	}
-	for _, a := range agents {
-		page.Agents = append(page.Agents, a.ID)
 	}
 	if days := v.URL.Query().Get("days"); days != "" {
 		n, err := strconv.Atoi(days)

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,11 +16,13 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/operators"
 )
 
-// agentsPage is the table of agents.
+// agentsPage is a page of the table of agents.
 type agentsPage struct {
 	Text   string // that is searched for
-	Agents []agentRow
-	All    int // without the search
+	Agents []*agentRow
+	All    int    // without the search
+	Next   string // the URL of the next page, "" after the last
+	First  string // the URL of the first page, "" where this is it
 }
 
 // agentRow is an agent with its last hour.
@@ -35,42 +38,88 @@ type agentRow struct {
 var kinds = map[string]string{"a2a": "A2A", "mcp": "MCP", "agent_auth": "Agent Auth", "local": lang.Mark("in a program")}
 
 func (p *Pages) agents(v *Visit) (Answer, error) {
-	rows, err := p.agentRows(v)
-	if err != nil {
+	var activity api.ActivityReport
+	if err := v.API.Get(v.Context(), "/v1/summary", &activity); err != nil {
 		return Answer{}, err
 	}
-	page := agentsPage{Text: strings.TrimSpace(v.URL.Query().Get("text")), All: len(rows)}
-	for _, row := range rows {
-		if row.matches(v.Language, page.Text) {
-			page.Agents = append(page.Agents, row)
-		}
+	page := agentsPage{Text: strings.TrimSpace(v.URL.Query().Get("text")), All: activity.Served.All}
+	after := v.URL.Query().Get("after")
+	if after != "" {
+		page.First = page.from("")
 	}
-	return Answer{Page: "agents", Title: v.T("Agents"), Body: page}, nil
+	return Answer{Page: "agents", Title: v.T("Agents"), Body: &page}, page.fill(p, v, after, activity.Agents)
 }
 
-func (p *Pages) agentRows(v *Visit) ([]agentRow, error) {
-	ctx := v.Context()
-	var statuses []api.AgentStatus
-	var activity api.ActivityReport
-	if err := v.API.Get(ctx, "/v1/agents", &statuses); err != nil {
-		return nil, err
-	}
-	if err := v.API.Get(ctx, "/v1/summary", &activity); err != nil {
-		return nil, err
-	}
+// from is the URL of the page behind an agent.
+func (page *agentsPage) from(after string) string {
+	return Path + "/agents?" + url.Values{"text": {page.Text}, "after": {after}}.Encode()
+}
+
+// searchedAgents is how many agents a search reads at once.
+const searchedAgents = 200
+
+// fill fills the page with the agents behind one that match.
+func (page *agentsPage) fill(p *Pages, v *Visit, after string, activity []api.AgentActivity) error {
 	calls := map[string]api.AgentActivity{}
-	for _, one := range activity.Agents {
+	for _, one := range activity {
 		calls[one.Agent] = one
 	}
-	rows := make([]agentRow, len(statuses))
-	for i, s := range statuses {
-		rows[i] = p.row(v.Language, s, calls[s.ID])
+	limit := pageRows
+	if page.Text != "" {
+		limit = searchedAgents
 	}
-	return rows, nil
+	for {
+		found, next, err := v.API.agents(v.Context(), url.Values{"after": {after}}, limit)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			row := p.row(v.Language, &found[i], calls[found[i].ID])
+			if !row.matches(v.Language, page.Text) {
+				continue
+			}
+			if len(page.Agents) == pageRows {
+				page.Next = page.from(page.Agents[pageRows-1].ID)
+				return nil
+			}
+			page.Agents = append(page.Agents, row)
+		}
+		if after = next; after == "" {
+			return nil
+		}
+		if page.Text == "" { // the page is full
+			page.Next = page.from(after)
+			return nil
+		}
+	}
 }
 
-func (p *Pages) row(l *lang.Language, s api.AgentStatus, calls api.AgentActivity) agentRow {
-	row := agentRow{AgentStatus: s, AgentActivity: calls, Kinds: l.T(kinds[s.Kind])}
+// agents returns a page of the agents that a query selects, and behind which the next one begins.
+func (a API) agents(ctx context.Context, query url.Values, limit int) ([]api.AgentStatus, string, error) {
+	if query.Get("after") == "" {
+		query.Del("after")
+	}
+	query.Set("limit", strconv.Itoa(limit))
+	var found []api.AgentStatus
+	header, err := a.call(ctx, http.MethodGet, "/v1/agents?"+query.Encode(), nil, &found)
+	if err != nil {
+		return nil, "", err
+	}
+	return found, header.Get(operators.NextHeader), nil
+}
+
+// someAgents are the names of the first agents, for a form that proposes them.
+func (a API) someAgents(ctx context.Context) ([]string, error) {
+	found, _, err := a.agents(ctx, url.Values{}, pageRows)
+	names := make([]string, len(found))
+	for i, one := range found {
+		names[i] = one.ID
+	}
+	return names, err
+}
+
+func (p *Pages) row(l *lang.Language, s *api.AgentStatus, calls api.AgentActivity) *agentRow {
+	row := &agentRow{AgentStatus: *s, AgentActivity: calls, Kinds: l.T(kinds[s.Kind])}
 	if !calls.Last.IsZero() {
 		row.Used = ago(l, p.config.Now().Sub(calls.Last))
 	}
@@ -81,7 +130,7 @@ func (p *Pages) row(l *lang.Language, s api.AgentStatus, calls api.AgentActivity
 }
 
 // matches reports whether every word of a search is in the row.
-func (r agentRow) matches(l *lang.Language, text string) bool {
+func (r *agentRow) matches(l *lang.Language, text string) bool {
 	has := []string{r.ID, r.Mode, r.Kinds, r.Level, r.Health.State}
 	if r.Frozen {
 		has = append(has, "frozen", l.T("frozen"))
@@ -100,7 +149,7 @@ func (r agentRow) matches(l *lang.Language, text string) bool {
 
 // agentPage is one agent.
 type agentPage struct {
-	agentRow
+	*agentRow
 	Seen     []api.Drift
 	Held     []*held // the capabilities that this agent issued, as trees
 	More     bool    // there are more than are shown
@@ -145,9 +194,9 @@ func (p *Pages) agent(v *Visit) (Answer, error) {
 	page := agentPage{Seen: detail.Drift, Modes: []string{"observe", "scoped", "prefer", "require"}, MayStop: v.Rights.MayAt(people.Stop, id), MaySteer: v.Rights.MayAt(people.Steer, id)}
 	i := slices.IndexFunc(activity.Agents, func(a api.AgentActivity) bool { return a.Agent == id })
 	if i >= 0 {
-		page.agentRow = p.row(v.Language, detail.AgentStatus, activity.Agents[i])
+		page.agentRow = p.row(v.Language, &detail.AgentStatus, activity.Agents[i])
 	} else {
-		page.agentRow = p.row(v.Language, detail.AgentStatus, api.AgentActivity{})
+		page.agentRow = p.row(v.Language, &detail.AgentStatus, api.AgentActivity{})
 	}
 	found, next, err := v.API.capabilities(ctx, url.Values{"agent": {id}}, treeLimit)
 	if err != nil {

@@ -31,7 +31,7 @@ type capabilityRow struct {
 	Left string // how long it lives
 }
 
-// pageRows is how many capabilities a page has.
+// pageRows is how many capabilities, or agents, a page has.
 const pageRows = 50
 
 func (p *Pages) capabilities(v *Visit) (Answer, error) {
@@ -54,14 +54,8 @@ func (p *Pages) capabilities(v *Visit) (Answer, error) {
 		query.Set("before", next)
 		page.Next = "/admin/capabilities?" + query.Encode()
 	}
-	var agents []api.AgentStatus
-	if err := v.API.Get(v.Context(), "/v1/agents", &agents); err != nil {
-		return Answer{}, err
-	}
-	for _, a := range agents {
-		page.Agents = append(page.Agents, a.ID)
-	}
-	return Answer{Page: "capabilities", Title: v.T("Capabilities"), Body: page}, nil
+	page.Agents, err = v.API.someAgents(v.Context())
+	return Answer{Page: "capabilities", Title: v.T("Capabilities"), Body: page}, err
 }
 
 func (p *Pages) capabilityRow(l *lang.Language, c api.CapabilityStatus) capabilityRow {

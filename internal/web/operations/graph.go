@@ -17,23 +17,24 @@ import (
 
 // graphPage is who may hand what to whom.
 type graphPage struct {
-	Agent   string // in focus, "" for none
-	Hops    int    // shown around it, 0 for all
-	Without string // the edge that is thought away, as FROM,TO; "" for none
-	From    string // its ends
-	To      string
-	Agents  []string
-	Choices []choice // of hops
-	Picture *picture
-	Wrong   string // why there is no picture
-	Edges   []edgeRow
-	Radii   []graph.Radius
-	Reached []graph.Reached
-	Cycles  [][]string
-	Changes []change // by the edge that is thought away
-	Back    string   // the page with the edge
-	Cut     int      // edges that the table does not show
-	Then    asOf     // up to when records count
+	Agent     string // in focus, "" for none
+	Hops      int    // shown around it, 0 for all
+	Without   string // the edge that is thought away, as FROM,TO; "" for none
+	From      string // its ends
+	To        string
+	Agents    []string // that the form proposes
+	Choices   []choice // of hops
+	Picture   *picture
+	Wrong     string // why there is no picture
+	Edges     []edgeRow
+	Radii     []graph.Radius
+	MoreRadii int // that the table does not show
+	Reached   []graph.Reached
+	Cycles    [][]string
+	Changes   []change // by the edge that is thought away
+	Back      string   // the page with the edge
+	Cut       int      // edges that the table does not show
+	Then      asOf     // up to when records count
 }
 
 // asOf is the time up to which a graph counts records.
@@ -77,6 +78,8 @@ type change struct{ Before, After graph.Radius }
 const (
 	maxDrawn = 120
 	maxEdges = 300
+	maxRadii = 100
+	maxNamed = 100
 )
 
 func (p *Pages) graph(v *Visit) (Answer, error) {
@@ -161,6 +164,9 @@ func (page *graphPage) fill(l *lang.Language, report api.GraphReport) {
 	sorting.Stable(page.Radii, func(a, b graph.Radius) int {
 		return cmp.Or(cmp.Compare(b.AmbientOperations, a.AmbientOperations), cmp.Compare(b.GatedOperations, a.GatedOperations), cmp.Compare(a.Agent, b.Agent))
 	})
+	page.MoreRadii = max(0, len(page.Radii)-maxRadii)
+	page.Radii = page.Radii[:len(page.Radii)-page.MoreRadii]
+	page.Agents = page.Agents[:min(len(page.Agents), maxNamed)]
 	page.Cycles = report.Cycles
 	if page.Agent != "" {
 		page.Reached = report.Reach

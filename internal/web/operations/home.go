@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
+	"net/url"
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/sorting"
 
-	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
@@ -27,7 +26,7 @@ type homePage struct {
 	Frozen   []api.FreezeStatus
 	Agents   []homeAgent
 	Gateways []homeGateway
-	Down     []api.AgentStatus // agents that do not answer
+	Down     []api.AgentStatus // agents that do not answer, at most 50
 	Witness  []homeWitness
 	Undelivered
 	More  int    // agents that are not shown
@@ -101,11 +100,10 @@ const silent = 30 * time.Second
 func (p *Pages) home(v *Visit) (Answer, error) {
 	ctx, now := v.Context(), p.config.Now()
 	page := homePage{Waiting: v.Waiting}
-	var agents []api.AgentStatus
 	var gateways []api.GatewayStatus
 	var witnesses []api.WitnessStatus
 	var told api.Webhooks
-	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/agents": &agents, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways, "/v1/evidence/witnesses": &witnesses} {
+	for path, into := range map[string]any{"/v1/summary": &page.Activity, "/v1/freezes": &page.Frozen, "/v1/gateways": &gateways, "/v1/evidence/witnesses": &witnesses} {
 		if err := v.API.Get(ctx, path, into); err != nil {
 			return Answer{}, err
 		}
@@ -123,22 +121,9 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 	}
 	page.Partial = page.Activity.Since.After(now.Add(-59 * time.Minute))
 	page.Calls, page.Latency = callsChart(v.Language, page.Activity.Minutes), latencyChart(v.Language, page.Activity.Minutes)
-	for _, a := range agents {
-		one := homeAgent{AgentStatus: a}
-		if i := slices.IndexFunc(page.Activity.Agents, func(n api.AgentActivity) bool { return n.Agent == a.ID }); i >= 0 {
-			n := page.Activity.Agents[i]
-			one.Allowed, one.Denied, one.Last = n.Allowed, n.Denied, ago(v.Language, now.Sub(n.Last))
-		}
-		page.Agents = append(page.Agents, one)
-		if a.Health.State == "unreachable" {
-			page.Down = append(page.Down, a)
-		}
+	if err := page.someAgents(v, now); err != nil {
+		return Answer{}, err
 	}
-	sorting.Stable(page.Agents, func(a, b homeAgent) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
-	})
-	page.More = max(0, len(page.Agents)-homeAgents)
-	page.Agents = page.Agents[:len(page.Agents)-page.More]
 	for _, w := range witnesses {
 		page.Witness = append(page.Witness, witnessed(v.Language, w, page.Activity.Head.Size, now))
 	}
@@ -148,8 +133,42 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 		}
 	}
 	page.Undelivered = undelivered(told)
-	page.firstRun(v.Language, agents)
+	page.firstRun(v.Language)
 	return Answer{Page: "home", Title: v.T("Home"), Body: page}, nil
+}
+
+// someAgents fills in the agents with calls, those with most denials first, then others, and those
+// that do not answer.
+func (p *homePage) someAgents(v *Visit, now time.Time) error {
+	called := p.Activity.Agents
+	sorting.Stable(called, func(a, b api.AgentActivity) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
+	})
+	called = called[:min(len(called), homeAgents)]
+	first := url.Values{}
+	for i := range called {
+		first.Add("first", called[i].Agent)
+	}
+	found, _, err := v.API.agents(v.Context(), first, homeAgents)
+	if err != nil {
+		return err
+	}
+	p.Agents = make([]homeAgent, len(found))
+	for i := range found {
+		one := &p.Agents[i]
+		one.AgentStatus = found[i]
+		for n := range called {
+			if c := &called[n]; c.Agent == one.ID {
+				one.Allowed, one.Denied, one.Last = c.Allowed, c.Denied, ago(v.Language, now.Sub(c.Last))
+			}
+		}
+	}
+	p.More = max(0, p.Activity.Served.All-len(p.Agents))
+	if p.Activity.Served.Unreachable == 0 {
+		return nil
+	}
+	p.Down, _, err = v.API.agents(v.Context(), url.Values{"health": {"unreachable"}}, homeAgents)
+	return err
 }
 
 // attention says why a gateway needs a look, "" for none.
@@ -170,11 +189,10 @@ func attention(l *lang.Language, g api.GatewayStatus, now time.Time) string {
 }
 
 // firstRun lists the steps that remain after init.
-func (p *homePage) firstRun(l *lang.Language, agents []api.AgentStatus) {
-	enforcing := func(a api.AgentStatus) bool { return a.Mode != string(gate.Observe) }
+func (p *homePage) firstRun(l *lang.Language) {
 	steps := []step{
 		{Text: l.T("Send a call through the gateway"), Why: l.T("Point a client to an agent's address below; its calls then appear here."), Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
-		{Text: l.T("Enforce at one agent"), Why: l.T("In observe mode, calls are recorded and never refused. The report says what each level would refuse."), Command: "powerbox report", Done: slices.ContainsFunc(agents, enforcing)},
+		{Text: l.T("Enforce at one agent"), Why: l.T("In observe mode, calls are recorded and never refused. The report says what each level would refuse."), Command: "powerbox report", Done: p.Activity.Served.Enforcing > 0},
 		{Text: l.T("Name a witness"), Why: l.T("Without one, a restored older copy of the log cannot be told from the newest."), Command: "powerbox witness --help", Done: p.Activity.Head.Witnesses > 0},
 	}
 	for _, s := range steps {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )
 
-// answers serves the operators' interface from values by path, and keeps what it was asked.
+// answers serves the operators' interface from values by path, with or without its query, and keeps what it was asked.
 type answers struct {
 	of    map[string]any
 	asked []string
@@ -24,7 +25,10 @@ type answers struct {
 
 func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.asked = append(a.asked, r.URL.RequestURI())
-	body, ok := a.of[r.URL.Path]
+	body, ok := a.of[r.URL.RequestURI()]
+	if !ok {
+		body, ok = a.of[r.URL.Path]
+	}
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -47,11 +51,12 @@ func (a *answers) visit(t *testing.T, path string, page func(*Pages, *Visit) (An
 func TestHomeNamesWhatNeedsALook(t *testing.T) {
 	ago := func(d time.Duration) *time.Time { at := noon.Add(-d); return &at }
 	v1 := &answers{of: map[string]any{
-		"/v1/summary":  api.ActivityReport{Head: api.LogHead{Size: 100}},
-		"/v1/freezes":  []api.FreezeStatus{},
-		"/v1/agents":   []api.AgentStatus{{ID: "mail", Health: api.AgentHealth{State: "unreachable", Since: ago(time.Hour), Why: "connection refused"}}, {ID: "files", Health: api.AgentHealth{State: "answers"}}},
-		"/v1/gateways": []api.GatewayStatus{{ID: "gw_1", Agent: "mail", Heard: &api.GatewayHeard{At: noon, Behind: 2}}, {ID: "gw_2", Agent: "files", Heard: &api.GatewayHeard{At: noon}}, {ID: "gw_3", Agent: "files"}},
-		"/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{
+		"/v1/summary":                            api.ActivityReport{Head: api.LogHead{Size: 100}, Served: api.AgentCounts{All: 2, Unreachable: 1}},
+		"/v1/freezes":                            []api.FreezeStatus{},
+		"/v1/agents":                             []api.AgentStatus{{ID: "mail"}, {ID: "files"}},
+		"/v1/agents?health=unreachable&limit=50": []api.AgentStatus{{ID: "mail", Health: api.AgentHealth{State: "unreachable", Since: ago(time.Hour), Why: "connection refused"}}},
+		"/v1/gateways":                           []api.GatewayStatus{{ID: "gw_1", Agent: "mail", Heard: &api.GatewayHeard{At: noon, Behind: 2}}, {ID: "gw_2", Agent: "files", Heard: &api.GatewayHeard{At: noon}}, {ID: "gw_3", Agent: "files"}},
+		"/v1/webhooks":                           api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{
 			{Name: "w1", Size: 100, At: ago(90 * time.Second)}, {Name: "w2", Size: 97, At: ago(3 * time.Hour), Why: "refused"}, {Name: "w3"},
 		},
 	}}
@@ -104,16 +109,20 @@ func TestHomeIsBounded(t *testing.T) {
 	for i := range all {
 		all[i].ID = string(rune('a' + i))
 	}
-	last := all[len(all)-1].ID
+	first, last := all[0].ID, all[len(all)-1].ID
 	v1 := &answers{of: map[string]any{
-		"/v1/summary": api.ActivityReport{Agents: []api.AgentActivity{{Agent: last, Denied: 1}}}, "/v1/freezes": []api.FreezeStatus{}, "/v1/agents": all, "/v1/gateways": []api.GatewayStatus{}, "/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
+		"/v1/summary": api.ActivityReport{
+			Agents: []api.AgentActivity{{Agent: first, Allowed: 2}, {Agent: "gone", Allowed: 3}, {Agent: last, Denied: 1}}, Served: api.AgentCounts{All: len(all)},
+		},
+		"/v1/freezes": []api.FreezeStatus{}, "/v1/agents?first=" + url.QueryEscape(last) + "&first=gone&first=" + first + "&limit=50": append([]api.AgentStatus{all[len(all)-1]}, all[:homeAgents-1]...), "/v1/gateways": []api.GatewayStatus{}, "/v1/webhooks": api.Webhooks{}, "/v1/evidence/witnesses": []api.WitnessStatus{},
 	}}
 	answer, err := v1.visit(t, "/admin", (*Pages).home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if page := answer.Body.(homePage); len(page.Agents) != homeAgents || page.More != 7 || page.Agents[0].ID != last {
-		t.Errorf("%d agents are shown, %d more, first %q", len(page.Agents), page.More, page.Agents[0].ID)
+	page := answer.Body.(homePage)
+	if len(page.Agents) != homeAgents || page.More != 7 || page.Agents[0].ID != last || page.Agents[1].ID != first || page.Agents[2].ID != all[1].ID {
+		t.Errorf("%d agents are shown, %d more, first %+v", len(page.Agents), page.More, page.Agents[:3])
 	}
 }
 

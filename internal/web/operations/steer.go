@@ -58,15 +58,14 @@ func (p *Pages) steer(v *Visit) steerPage {
 
 // status returns an agent as /v1/agents has it.
 func (a API) status(ctx context.Context, id string) (api.AgentStatus, error) {
-	var all []api.AgentStatus
-	if err := a.Get(ctx, "/v1/agents", &all); err != nil {
+	found, _, err := a.agents(ctx, url.Values{"first": {id}}, 1)
+	if err != nil {
 		return api.AgentStatus{}, err
 	}
-	i := slices.IndexFunc(all, func(s api.AgentStatus) bool { return s.ID == id })
-	if i < 0 {
+	if len(found) == 0 || found[0].ID != id {
 		return api.AgentStatus{}, &Refused{http.StatusNotFound, "no agent " + strconv.Quote(id) + " is protected here"}
 	}
-	return all[i], nil
+	return found[0], nil
 }
 
 // previewStop says what a freeze or a thaw of an agent changes.

@@ -67,12 +67,7 @@ func (p *Pages) tryAsk(v *Visit) (Answer, error) {
 }
 
 func (p *Pages) tryAnswer(v *Visit, page tryPage) (Answer, error) {
-	var agents []api.AgentStatus
-	if err := v.API.Get(v.Context(), "/v1/agents", &agents); err != nil {
-		return Answer{}, err
-	}
-	for _, a := range agents {
-		page.Agents = append(page.Agents, a.ID)
-	}
-	return Answer{Page: "try", Title: v.T("Try it"), Body: page}, nil
+	var err error
+	page.Agents, err = v.API.someAgents(v.Context())
+	return Answer{Page: "try", Title: v.T("Try it"), Body: page}, err
 }
