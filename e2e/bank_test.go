@@ -8,27 +8,17 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// bankBinary builds examples/bank, once.
-var bankBinary = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(programs, "bank")
-	out, err := exec.Command("go", "build", "-C", "..", "-o", file, "./examples/bank").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return file, nil
-})
+// bankBinary is examples/bank.
+func bankBinary() (string, error) { return built("bank", "..", "./examples/bank") }
 
 // pagesBank is examples/bank as it runs, in dev mode, at a name where browsers have
 // passkeys.

@@ -4,23 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 )
 
-// movable builds, once, the program whose clock a file moves (internal/cli/clock_faults.go).
-var movable = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "powerbox-faults")
-	out, err := exec.Command("go", "build", "-C", "..", "-tags", "faults", "-o", path, "./cmd/powerbox").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
+// movable is the program whose clock a file moves (internal/cli/clock_faults.go).
+func movable() (string, error) {
+	return built("powerbox-faults", "..", "-tags", "faults", "./cmd/powerbox")
+}
 
 // moves starts the processes of a town again as programs whose clock the returned function
 // sets ahead.

@@ -43,14 +43,12 @@ var adapters = []adapter{
 	{"adk", inGo("adk")},
 }
 
-// inGo builds the driver of a module, which has its own dependencies.
+// inGo runs the driver of a module, which has its own dependencies.
 func inGo(module string) func(*testing.T) *exec.Cmd {
 	return func(t *testing.T) *exec.Cmd {
-		driver := filepath.Join(t.TempDir(), "driver")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", driver, "./driver")
-		build.Dir = filepath.Join("../integrations", module)
-		if text, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building the driver: %v\n%s", err, text)
+		driver, err := built("driver-"+module, filepath.Join("../integrations", module), "./driver")
+		if err != nil {
+			t.Fatal(err)
 		}
 		return exec.Command(driver)
 	}

@@ -2,23 +2,15 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 )
 
-// gatewayProgram builds powerbox-gateway once, as a release is built.
-var gatewayProgram = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "powerbox-gateway")
-	out, err := exec.Command("go", "build", "-C", "..", "-tags", "grpcnotrace", "-o", path, "./cmd/powerbox-gateway").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return path, nil
-})
+// gatewayProgram is powerbox-gateway, built as for a release.
+func gatewayProgram() (string, error) {
+	return built("powerbox-gateway", "..", "-tags", "grpcnotrace", "./cmd/powerbox-gateway")
+}
 
 // The program without a server enrolls at a server of another process, and decides for it: it
 // takes a capability, hears of a freeze and denies, and its records reach the server.

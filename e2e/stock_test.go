@@ -245,15 +245,14 @@ func stderrOf(err error) []byte {
 	return nil
 }
 
-// commandLine builds the a2a command of a2a-go, at the version of stock.mod.
+// commandLine is the a2a command of a2a-go, at the version of stock.mod.
 func commandLine(t *testing.T) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "a2a")
-	build := exec.CommandContext(t.Context(), "go", "build", "-modfile=stock.mod", "-o", out, "github.com/a2aproject/a2a-go/v2/cmd/a2a")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the a2a command: %v\n%s", err, text)
+	program, err := built("a2a", ".", "-modfile=stock.mod", "github.com/a2aproject/a2a-go/v2/cmd/a2a")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return out
+	return program
 }
 
 // golang runs the a2a command once for every command, and returns what each

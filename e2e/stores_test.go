@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/powerbox-project/powerbox/internal/store/pgtest"
@@ -73,14 +74,50 @@ func migrateUp(dir, store string) error {
 	return nil
 }
 
-// migrate makes the schema of a town's database, unless it has one.
+// emptyFile is a file of SQLite that has the schema and no rows, made once with the program.
+var emptyFile = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "powerbox-migrated")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file, err := storeFile(dir, nil)
+	if err == nil {
+		err = migrateUp(dir, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// storeFile writes the file of SQLite of a configuration in a folder, and returns its path.
+func storeFile(dir string, content []byte) (string, error) {
+	file := filepath.Join(dir, "powerbox-data", "powerbox.db")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		return "", err
+	}
+	return file, os.WriteFile(file, content, 0o600)
+}
+
+// migrate makes the schema of a town's store, unless it has one. A town on SQLite gets a copy
+// of a file with the schema: making it would take most of the time of a start.
 func (w *town) migrate() {
 	w.t.Helper()
-	if w.database == "" || w.database == w.prepared {
-		return
-	}
-	out, err := exec.CommandContext(w.t.Context(), binary, "migrate", "up", "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("powerbox migrate up: %v\n%s", err, out)
+	switch w.database {
+	case "":
+		empty, err := emptyFile()
+		if err == nil {
+			_, err = storeFile(w.dir, empty)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	case w.prepared:
+	default:
+		out, err := exec.CommandContext(w.t.Context(), binary, "migrate", "up", "-c", filepath.Join(w.dir, "powerbox.yaml")).CombinedOutput()
+		if err != nil {
+			w.t.Fatalf("powerbox migrate up: %v\n%s", err, out)
+		}
 	}
 }

@@ -37,8 +37,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// binary is the program under test, built once. programs is a folder for others that this
-// process builds.
+// binary is the program under test, built once. programs is a folder for others.
 var binary, programs string
 
 func TestMain(m *testing.M) {
@@ -55,7 +54,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	binary, programs = filepath.Join(dir, "powerbox"), dir
+	binary, programs = filepath.Join(dir, "powerbox"), cmp.Or(os.Getenv("E2E_PROGRAMS"), dir)
 	if built := os.Getenv("E2E_PROGRAM"); built != "" {
 		binary = built
 	} else if out, err := exec.Command("go", "build", "-C", "..", "-o", binary, "./cmd/powerbox").CombinedOutput(); err != nil {

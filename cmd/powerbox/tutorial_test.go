@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,6 +59,22 @@ func TestSEP_TwelveGrants(t *testing.T) { follow(t, "../../docs/how-to/grants.md
 // TestGATE13_ChecksInCI runs the commands of docs/how-to/ci.md.
 func TestGATE13_ChecksInCI(t *testing.T) { follow(t, "../../docs/how-to/ci.md", 12) }
 
+// bin is where pages install programs. It is the same for all of them: a program that is there
+// already is not linked again.
+var bin string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "powerbox-pages")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	bin = filepath.Join(dir, "bin")
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // TestEXT27_Runbook runs the commands of docs/how-to/runbook.md.
 func TestEXT27_Runbook(t *testing.T) { follow(t, "../../docs/how-to/runbook.md", 20) }
 
@@ -80,7 +97,6 @@ func follow(t *testing.T, page string, least int) {
 	agent, server, gateway := freeport.Address(t), freeport.Address(t), freeport.Address(t)
 	r := &reader{T: t, dir: t.TempDir(), running: map[string]*background{}}
 	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server, "127.0.0.1:8701", gateway)
-	bin := filepath.Join(t.TempDir(), "bin")
 	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server,
 		"XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"), "XDG_RUNTIME_DIR="+shortDir(t))

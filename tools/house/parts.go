@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,28 +27,34 @@ const endToEndParts = 2
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
 // returns what came of each. It adds what passed on SQLite to passed.
 func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]bool) ([]tally, error) {
-	tests, beside, err := h.endToEndTests(ctx)
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "program")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	program, _, err := h.buildProgram(ctx, dir)
+	env, _, err := h.buildProgram(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	env = append(env, programsOfTests+"="+dir)
+	file, err := h.buildTests(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	tests, beside, err := h.endToEndTests(ctx, file, env)
 	if err != nil {
 		return nil, err
 	}
 	shared := &oneAtATime{to: h.stdout}
-	stores := [][]string{program, append([]string{"E2E_STORE=postgres"}, program...)}
+	stores := [][]string{env, append([]string{"E2E_STORE=postgres"}, env...)}
 	recs := []*recorder{newRecorder(shared), newRecorder(shared)}
 	failures := make([][]error, len(stores))
 	var mu sync.Mutex
 	var group errgroup.Group
-	run := func(store int, args ...string) {
+	run := func(store int, cmd *exec.Cmd) {
 		group.Go(func() error {
-			_, failure, err := h.follow(ctx, m.dir, recs[store], args, stores[store]...)
+			cmd.Env = append(cmd.Environ(), stores[store]...)
+			_, failure, err := followed(cmd, recs[store])
 			mu.Lock()
 			defer mu.Unlock()
 			failures[store] = append(failures[store], failure)
@@ -55,11 +63,12 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 	}
 	for _, part := range inParts(tests, endToEndParts) {
 		for store := range stores {
-			run(store, "-run", anyOf(part), ".")
+			run(store, h.goCommand(ctx, m.dir, "tool", "test2json", "-t", "-p", m.path, file,
+				"-test.v=test2json", "-test.count=1", "-test.paniconexit0", "-test.timeout="+testTime, "-test.run="+anyOf(part)))
 		}
 	}
 	if len(beside) > 0 {
-		run(0, beside...)
+		run(0, h.testCommand(ctx, m.dir, beside))
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -72,17 +81,33 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 	return tallies, nil
 }
 
-// endToEndTests lists the tests of the folder itself, and the packages below it.
-func (h house) endToEndTests(ctx context.Context) (tests, beside []string, err error) {
-	listed, err := h.lines(ctx, endToEnd, "test", "-list", ".", ".")
-	if err != nil {
-		return nil, nil, err
+// programsOfTests is the variable that names the folder of further programs to the tests in
+// e2e. Without it each process of tests builds what it needs.
+const programsOfTests = "E2E_PROGRAMS"
+
+// buildTests links the tests of the built program into a folder, once for all runs of them.
+func (h house) buildTests(ctx context.Context, dir string) (file string, err error) {
+	file = filepath.Join(dir, "e2e.test")
+	if err := h.goCommand(ctx, endToEnd, "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", file, ".").Run(); err != nil {
+		return "", fmt.Errorf("building the tests of %s: %w", endToEnd, err)
 	}
-	tests = slices.DeleteFunc(listed, func(line string) bool {
+	return file, nil
+}
+
+// endToEndTests lists the tests of a built file, and the packages below their folder.
+func (h house) endToEndTests(ctx context.Context, file string, env []string) (tests, beside []string, err error) {
+	list := exec.CommandContext(ctx, file, "-test.list=.")
+	list.Dir, list.Stderr = filepath.Join(h.root, endToEnd), h.stderr
+	list.Env = append(list.Environ(), env...)
+	out, err := list.Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: listing its tests: %w", endToEnd, err)
+	}
+	tests = slices.DeleteFunc(strings.Split(strings.TrimSpace(string(out)), "\n"), func(line string) bool {
 		return strings.ContainsAny(line, " \t") || strings.HasPrefix(line, "Benchmark")
 	})
 	if len(tests) == 0 {
-		return nil, nil, fmt.Errorf("%s: go test -list names no test", endToEnd)
+		return nil, nil, fmt.Errorf("%s: no test is listed", endToEnd)
 	}
 	packages, err := h.lines(ctx, endToEnd, "list", "./...")
 	if err != nil {

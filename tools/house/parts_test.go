@@ -30,7 +30,13 @@ func TestEndToEndTestsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := house{root: root, stdout: t.Output(), stderr: t.Output()}
-	tests, beside, err := h.endToEndTests(t.Context())
+	dir := t.TempDir()
+	file, err := h.buildTests(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Listing runs no program, and with a name of one the tests build none.
+	tests, beside, err := h.endToEndTests(t.Context(), file, []string{programOfTests + "=" + file})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -73,10 +74,19 @@ func (h house) run(ctx context.Context, dir, packages string, env ...string) (re
 // follow runs go test in a folder with the arguments, and rec records it. It returns the
 // processor time of all the processes, and what go test says of its end.
 func (h house) follow(ctx context.Context, dir string, rec *recorder, args []string, env ...string) (cpu time.Duration, failure, err error) {
-	// Results are not taken from the cache, which knows nothing of the program that
-	// tests build and run.
-	cmd := h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
+	cmd := h.testCommand(ctx, dir, args)
 	cmd.Env = append(cmd.Environ(), env...)
+	return followed(cmd, rec)
+}
+
+// testCommand is go test in a folder. It takes no result from the cache, which knows nothing
+// of the program that tests build and run.
+func (h house) testCommand(ctx context.Context, dir string, args []string) *exec.Cmd {
+	return h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
+}
+
+// followed runs a command that prints what go test -json does, and rec records it.
+func followed(cmd *exec.Cmd, rec *recorder) (cpu time.Duration, failure, err error) {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, nil, err
