@@ -45,9 +45,8 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 	if err != nil {
 		return nil, err
 	}
-	shared := &oneAtATime{to: h.stdout}
 	stores := [][]string{env, append([]string{"E2E_STORE=postgres"}, env...)}
-	recs := []*recorder{newRecorder(shared), newRecorder(shared)}
+	recs := []*recorder{newRecorder(h.stdout), newRecorder(h.stdout)}
 	failures := make([][]error, len(stores))
 	var mu sync.Mutex
 	var group errgroup.Group

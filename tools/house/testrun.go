@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // tally counts tests. A test with subtests counts as its subtests.
@@ -30,24 +32,44 @@ func (h house) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	h.stdout = &oneAtATime{to: h.stdout}
+	ran := make([]tested, len(mods))
+	at := func(lane func(module) bool) func() error {
+		return func() error {
+			for n, m := range mods {
+				if !lane(m) {
+					continue
+				}
+				var err error
+				if ran[n], err = h.testOne(ctx, m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	// The tests of the built program wait more than they use the processor, so the small
+	// modules run beside them.
+	main := func(m module) bool { return m.dir == "." }
+	built := func(m module) bool { return m.dir == endToEnd }
+	if err := at(main)(); err != nil {
+		return err
+	}
+	var group errgroup.Group
+	group.Go(at(built))
+	group.Go(at(func(m module) bool { return !main(m) && !built(m) }))
+	if err := group.Wait(); err != nil {
+		return err
+	}
 	var total tally
-	lines := make([]string, 0, len(mods))
+	var lines []string
 	passed := make(map[string]bool)
-	for _, m := range mods {
-		tallies := []tally{{}}
-		var err error
-		if m.dir == endToEnd {
-			tallies, err = h.testEndToEnd(ctx, m, passed)
-		} else {
-			tallies[0], err = h.testModule(ctx, m, passed)
-		}
-		if err != nil {
-			return err
-		}
-		for n, t := range tallies {
-			lines = append(lines, fmt.Sprintf("%s%s: %s", m.path, []string{"", " on PostgreSQL"}[n], t))
+	for n, m := range mods {
+		for store, t := range ran[n].tallies {
+			lines = append(lines, fmt.Sprintf("%s%s: %s", m.path, []string{"", " on PostgreSQL"}[store], t))
 			total = total.and(t)
 		}
+		maps.Copy(passed, ran[n].passed)
 	}
 	_, rows, err := readConformance(h.root)
 	if err != nil {
@@ -62,6 +84,22 @@ func (h house) test(ctx context.Context) error {
 		return errFailed
 	}
 	return nil
+}
+
+// tested is what came of the tests of a module.
+type tested struct {
+	tallies []tally         // of each store in e2e, else one
+	passed  map[string]bool // as folder:TestName
+}
+
+func (h house) testOne(ctx context.Context, m module) (t tested, err error) {
+	t = tested{make([]tally, 1), make(map[string]bool)}
+	if m.dir == endToEnd {
+		t.tallies, err = h.testEndToEnd(ctx, m, t.passed)
+	} else {
+		t.tallies[0], err = h.testModule(ctx, m, t.passed)
+	}
+	return t, err
 }
 
 // run runs tests of a module and follows them. What go test says of its end is failure.
