@@ -21,7 +21,7 @@ type part struct {
 	ends []uint32 // Unix seconds; the largest number for never
 }
 
-func partOf(k Key) int { return int(k[0] >> 52) } //nolint:gosec // 12 bits
+func partOf(k Key) int { return int(k[0] >> 52) }
 
 // place returns where a hash is in a part, or where it belongs.
 func (p *part) place(k Key) (at int, there bool) {

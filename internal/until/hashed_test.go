@@ -9,7 +9,7 @@ import (
 )
 
 // hash is a key whose part and order follow from a small number.
-func hash(n int) Key { return Key{uint64(n%3) << 52, uint64(n)} } //nolint:gosec // it is small and positive
+func hash(n int) Key { return Key{uint64(n%3) << 52, uint64(n)} }
 
 // all returns the hashes of a set with their ends.
 func (s Hashed) all() map[Key]int64 {
@@ -47,7 +47,7 @@ func TestHashed(t *testing.T) {
 				k, end := drawn()
 				more[k] = max(more[k], end)
 			}
-			next := s
+			var next Hashed
 			if rapid.Bool().Draw(t, "read") {
 				g := &Growing{}
 				for k, end := range more {
