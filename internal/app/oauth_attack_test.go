@@ -463,6 +463,8 @@ func TestAuthorizationDetailsAskForATask(t *testing.T) {
 		"an unknown operation":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["delete"]}]`,
 		"an unknown limit":      `[{"type":"urn:powerbox:task-capability","grant":"notes:read","limits":{"title":"budget"}}]`,
 		"an end in the past":    `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"2020-01-01T00:00:00Z"}]`,
+		"an end in the year 1":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"0001-01-01T00:00:00Z"}]`,
+		"a name in other case":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["search"],"Operations":["read"]}]`,
 		"an end that is none":   `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"soon"}]`,
 		"two values of one key": `[{"type":"urn:powerbox:task-capability","grant":"notes:read","grant":"notes:write"}]`,
 		"no list":               `{}`,
