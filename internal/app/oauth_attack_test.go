@@ -383,6 +383,28 @@ func TestClientMetadataIsFetchedFromPublicAddressesOnly(t *testing.T) {
 	}
 }
 
+// TestATK116_TokenExchangeDoesNotProlongAccess: a public client has no secret, so a thief of its
+// access token can exchange that. Each new token would be another hour for the thief.
+func TestATK116_TokenExchangeDoesNotProlongAccess(t *testing.T) {
+	d := openDoor(t, "  access_token: 20m\n")
+	first := d.granted("notes:read")
+	d.clock.Add(int64(time.Duration(first.Expires)*time.Second - time.Minute))
+	exchange := func(subject string, change ...string) tokens {
+		return d.token(append([]string{
+			"grant_type", "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token", subject, "subject_token_type", "urn:ietf:params:oauth:token-type:access_token",
+		}, change...)...)
+	}
+	own := exchange(first.Access)
+	passed := exchange(first.Access, "client_id", "backend", "client_secret", "a-secret-of-the-backend")
+	for whose, got := range map[string]tokens{"the client's own": own, "the next client's": passed} {
+		if got.Expires != 60 || !d.may(got.Access, "read_note") {
+			t.Errorf("%s token ends in %d s; want 60, as the one that was exchanged: %+v", whose, got.Expires, got)
+		}
+	}
+	d.clock.Add(int64(time.Minute))
+	d.refused("after the end of the first token", "invalid_grant", exchange(own.Access))
+}
+
 // TestTokenExchangeNarrows narrows a token for its own client, and for another one, whose
 // token says who acts for whom. Nothing gets wider, and the first revocation ends all.
 func TestTokenExchangeNarrows(t *testing.T) {
@@ -441,6 +463,8 @@ func TestAuthorizationDetailsAskForATask(t *testing.T) {
 		"an unknown operation":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["delete"]}]`,
 		"an unknown limit":      `[{"type":"urn:powerbox:task-capability","grant":"notes:read","limits":{"title":"budget"}}]`,
 		"an end in the past":    `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"2020-01-01T00:00:00Z"}]`,
+		"an end in the year 1":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"0001-01-01T00:00:00Z"}]`,
+		"a name in other case":  `[{"type":"urn:powerbox:task-capability","grant":"notes:read","operations":["search"],"Operations":["read"]}]`,
 		"an end that is none":   `[{"type":"urn:powerbox:task-capability","grant":"notes:read","expires":"soon"}]`,
 		"two values of one key": `[{"type":"urn:powerbox:task-capability","grant":"notes:read","grant":"notes:write"}]`,
 		"no list":               `{}`,

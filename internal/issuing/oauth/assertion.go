@@ -73,7 +73,7 @@ func (s *Server) Assert(ctx context.Context, c Client, r Asserted) (Tokens, erro
 	if err != nil {
 		return Tokens{}, asGrant(refused(err))
 	}
-	return s.tokens(of, sealed{Client: c.ID, Principal: caller.Principal, Resource: of.URL}, issued, nil)
+	return s.tokens(of, sealed{Client: c.ID, Principal: caller.Principal, Resource: of.URL}, issued, nil, time.Time{})
 }
 
 // unbelieved words why an assertion is not believed. Keys that cannot be had are no fault of it.

@@ -52,12 +52,10 @@ func readDetails(text string, of Resource) (details, error) {
 	if err != nil {
 		return d, Errorf(InvalidDetails, "authorization_details is not strict JSON: %v", err)
 	}
-	if name := emptyMember(v); name != "" {
-		return d, Errorf(InvalidDetails, "%.40q is empty, which limits nothing; leave it out, or name the limit", name)
+	if err := checkMembers(v); err != nil {
+		return d, err
 	}
-	reader := json.NewDecoder(strings.NewReader(text))
-	reader.DisallowUnknownFields()
-	if err := reader.Decode(&d.all); err != nil {
+	if err := json.Unmarshal([]byte(text), &d.all); err != nil {
 		return d, Errorf(InvalidDetails, "authorization_details cannot be read: %v; want a list of {type, grant, operations, purpose, expires}", err)
 	}
 	if len(d.all) == 0 || len(d.all) > maxDetails {
@@ -71,21 +69,27 @@ func readDetails(text string, of Resource) (details, error) {
 	return d, nil
 }
 
-// emptyMember returns the name of a member without a value, "" for none. A client that names
-// no operation must not get all of them.
-func emptyMember(all powerbox.Value) string {
+// detailMembers are the members of a detail.
+var detailMembers = []string{"type", "grant", "operations", "purpose", "expires", "capability"}
+
+// checkMembers refuses members that are not known, and members without a value. A client that
+// names no operation must not get all of them. encoding/json would take OPERATIONS for operations.
+func checkMembers(all powerbox.Value) error {
 	elements, _ := all.Elements()
 	for _, one := range elements {
 		members, _ := one.Members()
 		for _, m := range members {
 			text, isText := m.Value.Text()
 			list, isList := m.Value.Elements()
-			if isText && text == "" || isList && len(list) == 0 || m.Value.Kind() == powerbox.KindNull {
-				return m.Name
+			switch {
+			case !slices.Contains(detailMembers, m.Name):
+				return Errorf(InvalidDetails, "%.40q is not known; want a list of {type, grant, operations, purpose, expires}", m.Name)
+			case isText && text == "" || isList && len(list) == 0 || m.Value.Kind() == powerbox.KindNull:
+				return Errorf(InvalidDetails, "%.40q is empty, which limits nothing; leave it out, or name the limit", m.Name)
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 // add checks one element, and takes purpose and end of it.
@@ -114,7 +118,7 @@ func (d *details) add(one Detail, of Resource) error {
 		return nil
 	}
 	end, err := time.Parse(time.RFC3339, one.Expires)
-	if err != nil {
+	if err != nil || end.IsZero() { // which would be no limit
 		return Errorf(InvalidDetails, "expires %.40q is no time as in RFC 3339", one.Expires)
 	}
 	if d.expires.IsZero() || end.Before(d.expires) {

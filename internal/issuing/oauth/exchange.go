@@ -22,7 +22,8 @@ type Exchange struct{ Subject, SubjectType, Scope, Details, Resource, Audience, 
 
 // Exchange narrows the capabilities of a token for the client. A token of another client
 // becomes one of this client, where the operator lets it exchange and the capabilities may
-// be passed on. The chain of holders on record is in the token (act).
+// be passed on. The chain of holders on record is in the token (act). The new token ends with the
+// old one: otherwise a thief of an access token could exchange it again and again.
 func (s *Server) Exchange(ctx context.Context, c Client, e Exchange) (Tokens, error) {
 	t, ok := s.signer.read(e.Subject)
 	switch {
@@ -50,7 +51,7 @@ func (s *Server) Exchange(ctx context.Context, c Client, e Exchange) (Tokens, er
 	if err != nil {
 		return Tokens{}, err
 	}
-	out, err := s.tokens(of, sealed{Client: c.ID, Principal: t.Subject, Resource: t.Audience}, issued, actorOf(issued[0]))
+	out, err := s.tokens(of, sealed{Client: c.ID, Principal: t.Subject, Resource: t.Audience}, issued, actorOf(issued[0]), time.Unix(t.Expires, 0))
 	out.Kind = TypeAccess
 	return out, err
 }

@@ -68,7 +68,7 @@ func (s *Server) Redeem(ctx context.Context, c Client, r Redemption) (Tokens, er
 		return Tokens{}, asGrant(refused(err))
 	}
 	b.Key, b.Redirect, b.Challenge, b.Groups = "", "", "", nil
-	return s.tokens(resource, b, issued, nil)
+	return s.tokens(resource, b, issued, nil, time.Time{})
 }
 
 // asGrant words a denial for the token endpoint, which has no access_denied.
@@ -145,11 +145,12 @@ func (s *Server) Refresh(ctx context.Context, c Client, text, scope, resource st
 		return Tokens{}, err
 	}
 	b.Number++
-	return s.tokens(of, b, live, nil)
+	return s.tokens(of, b, live, nil, time.Time{})
 }
 
-// tokens makes the tokens of capabilities.
-func (s *Server) tokens(of Resource, b sealed, issued []issuer.Capability, actor *Actor) (Tokens, error) {
+// tokens makes the tokens of capabilities. The access token ends at latest or before; a zero
+// latest is no bound.
+func (s *Server) tokens(of Resource, b sealed, issued []issuer.Capability, actor *Actor, latest time.Time) (Tokens, error) {
 	now := s.config.Now()
 	id, err := s.id()
 	if err != nil {
@@ -165,6 +166,9 @@ func (s *Server) tokens(of Resource, b sealed, issued []issuer.Capability, actor
 	end := now.Add(s.config.Lifetimes.Access)
 	if b.Until.Before(end) {
 		end = b.Until
+	}
+	if !latest.IsZero() && latest.Before(end) {
+		end = latest
 	}
 	out := Tokens{Type: "Bearer", Expires: int64(end.Sub(now) / time.Second), Scope: of.scopeOf(issued), Details: detailsOf(issued)}
 	out.Access, err = s.signer.sign(claims{
