@@ -367,8 +367,8 @@ func (o *objectReader) time(name string) (time.Time, error) {
 	}
 	s, _ := v.Text()
 	t, err := time.Parse(time.RFC3339Nano, s)
-	// Parse also takes ',' before the fraction and hours of one digit.
-	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") {
+	// Parse also takes ',' before the fraction and hours of one digit. The zero time would be no limit.
+	if err != nil || t.IsZero() || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") {
 		return time.Time{}, fmt.Errorf("%s: %s is %.64q; want a time such as 2026-01-02T15:04:05Z", o.of, name, s)
 	}
 	return t, nil

@@ -228,6 +228,7 @@ func TestParseAuthorityRefuses(t *testing.T) {
 		{`{"depth":0,"operations":[],"expires":"2026-01-02T03:04:05,5Z"}`, "want a time such as"},
 		{`{"depth":0,"operations":[],"expires":"2026-01-02T03:04:05"}`, "want a time such as"},
 		{`{"depth":0,"operations":[],"expires":"2026-02-30T03:04:05Z"}`, "want a time such as"},
+		{`{"depth":0,"operations":[],"expires":"0001-01-01T00:00:00Z"}`, "want a time such as"},
 		{`{"depth":0,"operations":[1]}`, "authority, operation 1: operation is a number; want an object"},
 		{clause(`"name":"o","shape":{}`), "has no match; want one of exact, subtree, below"},
 		{clause(`"match":"prefix","name":"o","shape":{}`), `match is "prefix"; want one of exact, subtree, below`},

@@ -137,7 +137,7 @@ func (p *People) deskAnswer(r *http.Request, who provider.Person, v powerbox.Val
 	if err == nil && until != "" {
 		a.Chosen.Until, err = time.Parse(time.RFC3339, until)
 	}
-	if err != nil {
+	if err != nil || until != "" && a.Chosen.Until.IsZero() { // the zero time would be no limit
 		return nil, agentauth.Errorf(agentauth.CodeInvalidRequest, "until is no time; want 2006-01-02T15:04:05Z")
 	}
 	operations, err := named(v, "operations")

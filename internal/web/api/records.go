@@ -49,12 +49,15 @@ func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, a.Log, out, err)
 }
 
-// recordQuery reads the selection of a request. An unknown name is refused: otherwise a
-// caller could take all records for its selection.
+// recordQuery reads the selection of a request. An unknown name is refused, and so is a second
+// value: otherwise a caller could take other records for its selection.
 func recordQuery(q url.Values) (issuer.RecordQuery, error) {
 	query := issuer.RecordQuery{Limit: pageLimit, Scan: pageScan}
 	for name, values := range q {
-		if err := setQuery(&query, name, values[len(values)-1]); err != nil {
+		if len(values) > 1 {
+			return query, status{http.StatusBadRequest, name + " is there more than once; want it once"}
+		}
+		if err := setQuery(&query, name, values[0]); err != nil {
 			return query, err
 		}
 	}
@@ -103,7 +106,7 @@ func setQuery(query *issuer.RecordQuery, name, value string) (err error) {
 
 func moment(name, value string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	if err != nil || t.IsZero() { // the zero time would be no limit
 		return t, status{http.StatusBadRequest, name + " must be a time such as 2026-01-02T15:04:05Z"}
 	}
 	return t, nil

@@ -298,7 +298,7 @@ func (k *Console) read(v *visit, q provider.Question) (provider.Answer, error) {
 	var until time.Time
 	if given := form.Get("until"); given != "" {
 		var err error
-		if until, err = time.Parse(time.RFC3339, given); err != nil {
+		if until, err = time.Parse(time.RFC3339, given); err != nil || until.IsZero() { // the zero time would be no limit
 			return answer, agentauth.Errorf(agentauth.CodeInvalidRequest, "the end is no time")
 		}
 	}

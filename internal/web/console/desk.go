@@ -231,7 +231,7 @@ func (k *Console) readDesk(v *visit, q approval.Question) (approval.Answer, erro
 	}
 	if given := form.Get("until"); given != "" {
 		var err error
-		if a.Chosen.Until, err = time.Parse(time.RFC3339, given); err != nil {
+		if a.Chosen.Until, err = time.Parse(time.RFC3339, given); err != nil || a.Chosen.Until.IsZero() { // the zero time would be no limit
 			return a, agentauth.Errorf(agentauth.CodeInvalidRequest, "the end is no time")
 		}
 	}

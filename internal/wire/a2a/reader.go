@@ -172,7 +172,7 @@ func (r *objectReader) time(name string) time.Time {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+	if err != nil || t.IsZero() { // the zero time would be no limit
 		r.fail(ReasonParams, "%s is not a time of RFC 3339, such as 2026-01-09T13:00:00Z", r.at(name))
 	}
 	return t.UTC()
