@@ -20,7 +20,8 @@ var databases pgtest.Shared
 const onPostgres = "postgres"
 
 // onStores runs a test on both stores. E2E_STORE=postgres has every town of this
-// package on PostgreSQL, as in the second of the two runs of make test.
+// package on PostgreSQL, as in the second of the two runs of make test, which leaves out tests that
+// choose their stores.
 func onStores(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv("E2E_STORE") != onPostgres {

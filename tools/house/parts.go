@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -25,7 +28,8 @@ const endToEnd = "e2e"
 const endToEndParts = 2
 
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
-// returns what came of each. It adds what passed on SQLite to passed.
+// returns what came of each. Tests that choose their stores are in the first run alone. It adds
+// what passed on SQLite to passed.
 func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]bool) ([]tally, error) {
 	dir, err := os.MkdirTemp("", "program")
 	if err != nil {
@@ -60,8 +64,13 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 			return err
 		})
 	}
-	for _, part := range inParts(tests, endToEndParts) {
-		for store := range stores {
+	choosing, err := choosingTests(filepath.Join(h.root, endToEnd))
+	if err != nil {
+		return nil, err
+	}
+	given := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return choosing[test] })
+	for store, tests := range [][]string{tests, given} {
+		for _, part := range inParts(tests, endToEndParts) {
 			run(store, h.goCommand(ctx, m.dir, "tool", "test2json", "-t", "-p", m.path, file,
 				"-test.v=test2json", "-test.count=1", "-test.paniconexit0", "-test.timeout="+testTime, "-test.run="+anyOf(part)))
 		}
@@ -78,6 +87,48 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 		tallies[store] = rec.counted(errors.Join(failures[store]...))
 	}
 	return tallies, nil
+}
+
+// choosingTests finds the tests of a folder that choose their stores, so that they do the same in
+// both runs: their first statement is aboutTheFile(t), or their only one onStores(t, test).
+func choosingTests(dir string) (map[string]bool, error) {
+	out := make(map[string]bool)
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range parsed.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Test") || len(f.Body.List) == 0 {
+				continue
+			}
+			called := calledFirst(f.Body)
+			out[f.Name.Name] = called == "aboutTheFile" || called == "onStores" && len(f.Body.List) == 1
+		}
+	}
+	return out, nil
+}
+
+// calledFirst is the function of the package that a body calls in its first statement.
+func calledFirst(body *ast.BlockStmt) string {
+	statement, _ := body.List[0].(*ast.ExprStmt)
+	if statement == nil {
+		return ""
+	}
+	call, _ := statement.X.(*ast.CallExpr)
+	if call == nil {
+		return ""
+	}
+	name, _ := call.Fun.(*ast.Ident)
+	if name == nil {
+		return ""
+	}
+	return name.Name
 }
 
 // programsOfTests is the variable that names the folder of further programs to the tests in

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,5 +49,27 @@ func TestEndToEndTestsAreListed(t *testing.T) {
 		if test == "ok" || test == "" {
 			t.Errorf("%q is listed as a test", test)
 		}
+	}
+}
+
+func TestChoosingTests(t *testing.T) {
+	dir := t.TempDir()
+	const text = `package e2e
+
+func TestFile(t *testing.T) { aboutTheFile(t); more() }
+func TestBoth(t *testing.T) { onStores(t, try) }
+func TestBothAndMore(t *testing.T) { onStores(t, try); more() }
+func TestLate(t *testing.T) { more(); aboutTheFile(t) }
+func TestGiven(t *testing.T) { a := more(); use(a) }
+func TestMethod(t *testing.T) { w.aboutTheFile(t) }
+func aboutTheFile(t *testing.T) { onStores(t, nil) }
+`
+	if err := os.WriteFile(filepath.Join(dir, "a_test.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := choosingTests(dir)
+	want := map[string]bool{"TestFile": true, "TestBoth": true, "TestBothAndMore": false, "TestLate": false, "TestGiven": false, "TestMethod": false}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
