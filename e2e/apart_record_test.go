@@ -77,9 +77,7 @@ func TestATK75_CutStreamsHaveTheirOutcome(t *testing.T) {
 				body, operation, state = rpc("SubscribeToTask", map[string]any{"id": arguments["task"]}), "a2a.task.read", "AUTH_REQUIRED"
 			}
 			stream := w.opens("documents", body, alice.proof("documents", body, proven{chain: []string{held.Token}, operation: operation, arguments: arguments}), state)
-			if err := w.process.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			standStill(t, w.process.Process)
 			last := ""
 			for event := range stream.events {
 				last = event

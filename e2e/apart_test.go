@@ -234,9 +234,7 @@ func TestATK24_StreamsEndWithTheLease(t *testing.T) {
 	held := alice.reports()
 	body := streaming()
 	stream := w.open("documents", body, alice.proof("documents", body, proven{chain: []string{held.Token}, operation: opSearch}))
-	if err := w.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	standStill(t, w.process.Process)
 	began := time.Now()
 	last := stream.next(atOnce)
 	var a answer

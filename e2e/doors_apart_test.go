@@ -59,9 +59,7 @@ func TestADoorAtARemoteGateway(t *testing.T) {
 		status, h, _ = ask(token)
 		return status == http.StatusForbidden && h.Get("Powerbox-Reason") == "revoked"
 	})
-	if err := w.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	standStill(t, w.process.Process)
 	defer func() { _ = w.process.Process.Signal(syscall.SIGCONT) }()
 	eventually(t, atOnce, func() string { return "calls go on after the lease is over" }, func() bool {
 		_, h, _ = ask(token)

@@ -180,9 +180,7 @@ func TestATK75_ACutOffGatewayDecidesNothing(t *testing.T) {
 		"parts": []any{map[string]any{"data": map[string]any{"skill": "search_documents", "arguments": map[string]any{"query": "x"}}}},
 	}})
 	reached := len(w.documents.got())
-	if err := w.process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	standStill(t, w.process.Process)
 	a := alice.byID(held, message)
 	if err := w.process.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -374,9 +374,7 @@ func tryEXT16WaitUntilEverybodyHasIt(t *testing.T) {
 		}
 	}
 	// One that hangs is waited for until its lease is over, and then named.
-	if err := all[1].process.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	standStill(t, all[1].process.Process)
 	lagged := wait(5, "cap_unknown")
 	if err := all[1].process.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
