@@ -26,7 +26,7 @@ type opening struct {
 	event       func(ctx context.Context, t *town, n int) error // has an event on each of them
 }
 
-// wait is what the first event of an answer takes at most, and an event until all have it.
+// wait bounds the time to the first event of an answer, and the time in which an event reaches all.
 const wait = 2 * time.Minute
 
 // atOnce is how many answers are opened at the same time.

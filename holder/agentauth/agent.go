@@ -12,11 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 	"github.com/powerbox-project/powerbox/token"
 )

@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	jsonv2 "github.com/go-json-experiment/json"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	wire "github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 

@@ -64,7 +64,8 @@ func (i *Instance) index(ctx context.Context) (all bool, err error) {
 }
 
 // followLog makes of the log what no commit does: scores and graph, and the index of searches. It
-// also reads the revocations that the start has left. It does so until ctx ends. The channel that it returns is closed then.
+// also reads the revocations that the start has left. It ends with ctx, and closes the channel that
+// it returns.
 func (i *Instance) followLog(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	b := behind{size: i.Store.Records, steps: []func(context.Context) (bool, error){i.index}}
 	var all sync.WaitGroup

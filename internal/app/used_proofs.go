@@ -4,9 +4,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/app/proxy"
-
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/app/proxy"
 )
 
 // memory is a memory of used proofs of a kind, with the proofs that were used before the

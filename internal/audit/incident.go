@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Incident is a report about one agent, for an operator who must stop it.

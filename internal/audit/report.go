@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Use counts the calls of one caller to one operation of one agent.

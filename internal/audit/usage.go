@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Usage has the held and the used capabilities of holders, over a period.

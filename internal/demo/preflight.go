@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 
 	"github.com/powerbox-project/powerbox"
@@ -23,6 +21,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // demoUser is the name of the user's own client in the demo's scopes.

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Finding is one thing that a check has to say.

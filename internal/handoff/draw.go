@@ -9,10 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // maxDrawn is how many agents a picture has at most.

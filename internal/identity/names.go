@@ -8,12 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/config"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // CallerRule gives the agent that a holder is.

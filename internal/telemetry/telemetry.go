@@ -18,8 +18,8 @@
 // # Log
 //
 // With telemetry.logs each line of the log is sent to a collector too, after it is written to
-// standard error and with the same values. So nothing is sent that the log does not show. Lines wait in a bounded queue, and those that are dropped are
-// counted. Messages about exports, and of other libraries, go to standard error alone.
+// standard error and with the same values. So nothing is sent that the log does not show. Lines
+// wait in a bounded queue, and those that are dropped are counted. Messages about exports, and of other libraries, go to standard error alone.
 package telemetry
 
 import (

@@ -39,7 +39,7 @@ func (p *part) place(k Key) (at int, there bool) {
 
 func less(a, b Key) bool { return a[0] < b[0] || a[0] == b[0] && a[1] < b[1] }
 
-// stored is an end as parts have it.
+// stored returns an end in the form of [part].
 func stored(end int64) uint32 {
 	if end <= 0 || end > int64(^uint32(0)) {
 		return ^uint32(0)

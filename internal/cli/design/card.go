@@ -14,14 +14,13 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/agentcard"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/outbound"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 func newCard(p *cli.Program) *cobra.Command {

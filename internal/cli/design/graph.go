@@ -12,8 +12,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/gate"
@@ -22,6 +20,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	"github.com/powerbox-project/powerbox/internal/version"
 )
 

@@ -15,11 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/cli/operate"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	"github.com/powerbox-project/powerbox/internal/store/keyring"
 )
 

@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/guard"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Question is what a person is asked about one call.

@@ -9,13 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Hold keeps a call and asks whether it may be made (design, section 4). The call

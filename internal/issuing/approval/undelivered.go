@@ -6,9 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // deliver looks for new messages to webhooks in the store.

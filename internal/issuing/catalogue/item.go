@@ -9,9 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // The longest names, in bytes.

@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/wire/a2a"
-
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
 
 // Request is a request for capabilities, one for each grant (SEP-4).

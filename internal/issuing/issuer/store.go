@@ -105,9 +105,9 @@ type RevocationReader interface {
 
 // InForceReader reads the events in force.
 type InForceReader interface {
-	// Revoked calls take for some revocations in the order of their ends and targets, from one
-	// place on, which need not be there.
-	Revoked(from RevokedPlace, limit int, take func(RevokedPlace)) error
+	// Revoked calls take for some revocations in the order of their ends and targets, behind a
+	// place, which need not be there.
+	Revoked(behind RevokedPlace, limit int, take func(RevokedPlace)) error
 	// RevokedUntil reports whether a revocation of a target ends at a time or later.
 	RevokedUntil(target string, ends time.Time) (bool, error)
 	// Stops returns the events other than revocations, and the last event of all, in order.

@@ -36,7 +36,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/until"
 )
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/token"
 )
 

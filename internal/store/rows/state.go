@@ -304,14 +304,14 @@ func scanRevocation(row Row) (one issuer.Revocation, err error) {
 // The statements of a start, and of lookups before it has read everything. Each reads an index, whose
 // entries are those that it selects. Each store tests that its planner does so.
 const (
-	RevokedStatement      = "SELECT until, target FROM revocation WHERE kind = 'revoke' AND (until, target) >= (?, ?) ORDER BY until, target LIMIT ?"
+	RevokedStatement      = "SELECT until, target FROM revocation WHERE kind = 'revoke' AND (until, target) > (?, ?) ORDER BY until, target LIMIT ?"
 	RevokedUntilStatement = "SELECT until FROM revocation WHERE target = ? AND kind = 'revoke' AND until >= ? LIMIT 1"
 	StopsStatement        = `SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE kind <> 'revoke'
 		UNION SELECT sequence, kind, target, by_whom, reason, at, until FROM revocation WHERE sequence = (SELECT MAX(sequence) FROM revocation) ORDER BY sequence`
 )
 
 // Revoked implements [issuer.Reader].
-func (r Reader) Revoked(from issuer.RevokedPlace, limit int, take func(issuer.RevokedPlace)) error {
+func (r Reader) Revoked(behind issuer.RevokedPlace, limit int, take func(issuer.RevokedPlace)) error {
 	return r.each("revocations", func(row Row) error {
 		var one issuer.RevokedPlace
 		err := row.Scan(&one.Until, &one.Target)
@@ -319,7 +319,7 @@ func (r Reader) Revoked(from issuer.RevokedPlace, limit int, take func(issuer.Re
 			take(one)
 		}
 		return err
-	}, RevokedStatement, from.Until, from.Target, limit)
+	}, RevokedStatement, behind.Until, behind.Target, limit)
 }
 
 // RevokedUntil implements [issuer.Reader].

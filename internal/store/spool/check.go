@@ -11,9 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Found describes a spool, whole or damaged.

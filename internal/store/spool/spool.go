@@ -41,10 +41,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/filelock"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Config is what a spool needs. Every field but the bounds is required.

@@ -13,10 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 const (

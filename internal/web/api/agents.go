@@ -100,9 +100,15 @@ type agentQuery struct {
 
 func agentQueryOf(query url.Values) (q agentQuery, err error) {
 	for name, values := range query {
-		switch value := values[len(values)-1]; name {
-		case "first":
+		if name == "first" {
 			q.first = values
+			continue
+		}
+		value, err := only(name, values)
+		if err != nil {
+			return q, err
+		}
+		switch name {
 		case "health":
 			q.health = value
 		case "after":

@@ -96,7 +96,10 @@ func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
 func inForceQuery(query url.Values) (issuer.LiveQuery, error) {
 	q := issuer.LiveQuery{Limit: capabilityPage}
 	for name, values := range query {
-		value := values[len(values)-1]
+		value, err := only(name, values)
+		if err != nil {
+			return q, err
+		}
 		switch name {
 		case "agent":
 			q.Agent = value

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // SearchKnown lists the known names, for searches. Each list is in no order.

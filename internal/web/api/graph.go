@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Delegations returns the hand-overs that configuration, cards and records know of.
@@ -68,7 +67,11 @@ type GraphEdge struct {
 // graphQuery reads which graph is wanted.
 func graphQuery(r *http.Request) (q DelegationQuery, err error) {
 	for name, values := range r.URL.Query() {
-		switch value := values[len(values)-1]; name {
+		value, err := only(name, values)
+		if err != nil {
+			return q, err
+		}
+		switch name {
 		case "agent":
 		case "without":
 			from, to, ok := strings.Cut(value, ",")

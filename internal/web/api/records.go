@@ -54,10 +54,11 @@ func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 func recordQuery(q url.Values) (issuer.RecordQuery, error) {
 	query := issuer.RecordQuery{Limit: pageLimit, Scan: pageScan}
 	for name, values := range q {
-		if len(values) > 1 {
-			return query, status{http.StatusBadRequest, name + " is there more than once; want it once"}
+		value, err := only(name, values)
+		if err == nil {
+			err = setQuery(&query, name, value)
 		}
-		if err := setQuery(&query, name, values[0]); err != nil {
+		if err != nil {
 			return query, err
 		}
 	}
@@ -102,6 +103,14 @@ func setQuery(query *issuer.RecordQuery, name, value string) (err error) {
 		return status{http.StatusBadRequest, "records cannot be selected by " + strconv.Quote(name)}
 	}
 	return err
+}
+
+// only is the one value that a name of a query has.
+func only(name string, values []string) (string, error) {
+	if len(values) != 1 {
+		return "", status{http.StatusBadRequest, name + " is there more than once; want it once"}
+	}
+	return values[0], nil
 }
 
 func moment(name, value string) (time.Time, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,6 +25,28 @@ func TestASelectionOfRecordsIsReadWhole(t *testing.T) {
 		_, err = recordQuery(q)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v; want %q", query, err, want)
+		}
+	}
+}
+
+// A name with two values is refused in every selection: readers differ in which one counts.
+func TestASelectionHasOneValueForAName(t *testing.T) {
+	for path, read := range map[string]func(url.Values) error{
+		"records?agent=a&agent=b":      func(q url.Values) error { _, err := recordQuery(q); return err },
+		"capabilities?agent=a&agent=b": func(q url.Values) error { _, err := inForceQuery(q); return err },
+		"stream?agent=a&agent=b":       func(q url.Values) error { _, _, err := liveQuery(q); return err },
+		"agents?after=a&after=b":       func(q url.Values) error { _, err := agentQueryOf(q); return err },
+		"graph?until=2026-01-02T15:04:05Z&until=2026-01-03T15:04:05Z": func(q url.Values) error {
+			_, err := graphQuery(&http.Request{URL: &url.URL{RawQuery: q.Encode()}})
+			return err
+		},
+	} {
+		u, err := url.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := read(u.Query()); err == nil || !strings.Contains(err.Error(), "is there more than once") {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

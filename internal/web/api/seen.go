@@ -10,10 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
 // Bounds of the memory of the log beside scores.

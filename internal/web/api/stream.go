@@ -139,7 +139,9 @@ func liveQuery(v url.Values) (q audit.Query, after string, err error) {
 		if !known {
 			return q, "", status{http.StatusBadRequest, "the stream of records cannot be selected by " + strconv.Quote(name) + "; use agent, requester, operation, decision, reason or after"}
 		}
-		*to = values[len(values)-1]
+		if *to, err = only(name, values); err != nil {
+			return q, "", err
+		}
 	}
 	return q, after, nil
 }

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/handoff"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )

@@ -7,10 +7,9 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 )

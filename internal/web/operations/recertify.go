@@ -7,9 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/sorting"
-
 	"github.com/powerbox-project/powerbox/internal/people"
+	"github.com/powerbox-project/powerbox/internal/sorting"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
