@@ -131,7 +131,7 @@ fuzz:
 	@$(HOUSE) fuzz $(FUZZTIME)
 
 mutate:
-	@$(HOUSE) mutate $(MUTATE)
+	@$(HOUSE) mutate $(if $(MUTATE),"$(MUTATE)")
 
 differential: test-deps
 	cd bench && go run ./differential $(DIFFERENTIAL)

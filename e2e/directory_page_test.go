@@ -70,8 +70,14 @@ func TestCARD19_OnAPage(t *testing.T) {
 	if status, page := dora.get("/registry/weather-desk"); status != http.StatusNotFound || strings.Contains(page, "Weather") {
 		t.Errorf("CARD-19 an agent that dora may not see: HTTP %d", status)
 	}
-	if status, page := dora.get("/registry"); status != http.StatusOK || strings.Contains(page, "weather-desk") || strings.Contains(page, `href="/admin/graph"`) {
+	if status, page := dora.get("/registry"); status != http.StatusOK || strings.Contains(page, "weather-desk") || strings.Contains(page, "/registry/documents") || strings.Contains(page, `href="/admin/graph"`) {
 		t.Errorf("CARD-19 what dora may see: HTTP %d\n%s", status, page)
+	}
+	if status, _ := dora.get("/registry/documents"); status != http.StatusNotFound {
+		t.Errorf("CARD-19 a protected agent of which policy allows dora nothing: HTTP %d; want 404", status)
+	}
+	if status, page := w.atPage("alice").get("/registry"); status != http.StatusOK || !strings.Contains(page, "/registry/documents") || strings.Contains(page, "/registry/mail") {
+		t.Errorf("CARD-19 alice may be granted something of documents alone: HTTP %d\n%s", status, page)
 	}
 	if status, _ := dora.post("/registry/weather-desk/accept", url.Values{"card_digest": {"sha256:x"}}); status != http.StatusForbidden {
 		t.Errorf("ATK-53 dora accepts a card: HTTP %d; want 403", status)
