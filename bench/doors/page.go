@@ -49,6 +49,8 @@ const explained = `Other gateways ask Powerbox for decisions (docs/how-to/other-
 All run on this machine, each server in a separate process. Powerbox records each decision durably before the answer. OPA is measured as a library, because opa-envoy-plugin is not on the Go module proxy. Its decision log is on: once with a plugin that syncs the log to the disk before the answer, and once with the default, which does not sync.
 The last row has the time of gRPC alone, between two processes: its answer is the same for every request.
 
+A thin client asks by gRPC: the thread that has a request writes it and reads the answer, as a proxy's thread does. One row has the client of grpc-go, which hands each call to other goroutines and back.
+
 The goal for the doors is at most %v over the gateway's own p99, in the upper quartile of the rounds.
 
 | decision | p50 ms | p99 ms | p99 over the gateway's own, ms | upper quartile | |

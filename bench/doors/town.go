@@ -42,7 +42,8 @@ type town struct {
 	url       string // of Powerbox
 	own       string // host:port that tells how long its own decision takes
 	key       *token.PrivateKey
-	doors     map[string]auth.AuthorizationClient
+	doors     map[string]auth.AuthorizationClient // of grpc-go
+	thin      map[string]auth.AuthorizationClient
 	processes []*exec.Cmd
 	client    *http.Client
 	proofs    atomic.Int64
@@ -50,7 +51,7 @@ type town struct {
 }
 
 func newTown(ctx context.Context, dir string) (t *town, err error) {
-	t = &town{dir: dir, doors: map[string]auth.AuthorizationClient{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	t = &town{dir: dir, doors: map[string]auth.AuthorizationClient{}, thin: map[string]auth.AuthorizationClient{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -102,8 +103,9 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 		if err != nil {
 			return t, err
 		}
-		t.closes = append(t.closes, conn.Close)
-		t.doors[c.name] = auth.NewAuthorizationClient(conn)
+		direct := newThin(c.at)
+		t.closes = append(t.closes, conn.Close, direct.close)
+		t.doors[c.name], t.thin[c.name] = auth.NewAuthorizationClient(conn), direct
 	}
 	return t, t.listens(ctx, verbPowerbox, t.own)
 }
@@ -160,12 +162,13 @@ func (t *town) close() (err error) {
 func (t *town) contestants() []row {
 	return []row{
 		{name: "the gateway's own", ask: t.decides},
-		{name: "ext_authz over gRPC, `grpc_only`", ask: t.checks(verbPowerbox), goal: true},
-		{name: "ext_authz over gRPC, at a door that answers HTTP too", ask: t.checks(anyForm)},
+		{name: "ext_authz over gRPC, `grpc_only`", ask: t.checks(t.thin, verbPowerbox), goal: true},
+		{name: "ext_authz over gRPC, `grpc_only`, asked by grpc-go's client", ask: t.checks(t.doors, verbPowerbox)},
+		{name: "ext_authz over gRPC, at a door that answers HTTP too", ask: t.checks(t.thin, anyForm)},
 		{name: "AuthZEN", ask: t.evaluates, goal: true},
-		{name: "OPA by ext_authz over gRPC, decision log synced", ask: t.checks(synced)},
-		{name: "OPA by ext_authz over gRPC, decision log not synced", ask: t.checks("console")},
-		{name: "a call of gRPC that decides nothing", ask: t.checks(nothing)},
+		{name: "OPA by ext_authz over gRPC, decision log synced", ask: t.checks(t.thin, synced)},
+		{name: "OPA by ext_authz over gRPC, decision log not synced", ask: t.checks(t.thin, "console")},
+		{name: "a call of gRPC that decides nothing", ask: t.checks(t.thin, nothing)},
 	}
 }
 
@@ -174,8 +177,8 @@ func (t *town) proof() (string, error) {
 	return token.SignDPoP(t.key, token.DPoPRequest{Method: http.MethodPost, URL: t.url + "/agents/notes", Now: time.Now()}, fmt.Sprintf("proof-%d-%d", t.proofs.Add(1), time.Now().UnixNano()))
 }
 
-// checks asks by ext_authz.
-func (t *town) checks(door string) asking {
+// checks asks by ext_authz, with one of the clients.
+func (t *town) checks(clients map[string]auth.AuthorizationClient, door string) asking {
 	return func(n int) (func(context.Context) (time.Duration, error), error) {
 		proof, err := t.proof()
 		if err != nil {
@@ -190,7 +193,7 @@ func (t *town) checks(door string) asking {
 		}}}}
 		return func(ctx context.Context) (time.Duration, error) {
 			began := time.Now()
-			a, err := t.doors[door].Check(ctx, r)
+			a, err := clients[door].Check(ctx, r)
 			took := time.Since(began)
 			if err == nil && a.GetStatus().GetCode() != int32(codes.OK) {
 				err = fmt.Errorf("denied: %v", a)
