@@ -67,6 +67,28 @@ func TestATK5_WhatIsAbsentIsNothing(t *testing.T) {
 	}
 }
 
+// TestATK6_ARootNamesItsIssuerByAURI: a chain is refused by its form, before anybody asks
+// whether its issuer is trusted.
+func TestATK6_ARootNamesItsIssuerByAURI(t *testing.T) {
+	tried := 0
+	for _, c := range stepVectors() {
+		if c.name != "step-3k-no-uri" && c.name != "step-3k-space" {
+			continue
+		}
+		tried++
+		var chain []string
+		if err := json.Unmarshal(c.vector(t).Chain, &chain); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseChain(chain); codeOf(err) != CodeIssuer {
+			t.Errorf("%s: %v; want %s", c.name, err, CodeIssuer)
+		}
+	}
+	if tried != 2 {
+		t.Errorf("%d vectors; want 2", tried)
+	}
+}
+
 // TestATK6_ChainsCannotBeRearranged takes two honest chains of the same holders
 // and puts their tokens together in every other way.
 func TestATK6_ChainsCannotBeRearranged(t *testing.T) {

@@ -158,9 +158,9 @@ func (t *table) subset(a, b []powerbox.Value) bool {
 }
 
 // any reports whether every clause of child is covered by some clause of
-// parent; child must have one.
+// parent. A child without a clause is ill-formed, so that it does not come here.
 func (t *table) any(parent, child []powerbox.Constraint) bool {
-	return len(child) > 0 && !slices.ContainsFunc(child, func(c powerbox.Constraint) bool {
+	return !slices.ContainsFunc(child, func(c powerbox.Constraint) bool {
 		return !slices.ContainsFunc(parent, func(p powerbox.Constraint) bool { return t.covers(p, c) })
 	})
 }

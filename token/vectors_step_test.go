@@ -214,6 +214,8 @@ func rootVectors() []forged {
 		{"step-3k-no-issuer-named", 0, func(f *forgery) { f.Issuer = "" }, codes(CodeIssuer)},
 		{"ATK-21-exp-string", 0, claim(0, "exp", "1800003600"), bad},
 		{"ATK-21-exp-fraction", 0, claim(0, "exp", 1800003600.5), bad},
+		{"ATK-21-del_max_depth-beyond-64-bits", 0, claim(0, "del_max_depth", json.RawMessage("99999999999999999999")), bad},
+		{"ATK-21-iat-beyond-64-bits", 0, claim(0, "iat", json.RawMessage("99999999999999999999")), bad},
 		{"ATK-21-iat-null", 0, claim(0, "iat", json.RawMessage("null")), bad},
 		{"ATK-21-exp-far", 0, claim(0, "exp", json.RawMessage("1e300")), bad},
 		{"ATK-21-exp-year-10000", 0, claim(0, "exp", 253402300800), bad},
