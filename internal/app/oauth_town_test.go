@@ -39,6 +39,7 @@ type door struct {
 	dev   *http.Client // the person's browser; it follows no redirect
 	// operator is the shared token of operators.
 	operator string
+	config   string // path of the configuration file
 }
 
 // noon is when the server's clock stands, unless a test sets it ahead.
@@ -107,6 +108,7 @@ func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	d.url = front.URL
 	dir := t.TempDir()
+	d.config = filepath.Join(dir, "powerbox.yaml")
 	for name, text := range map[string]string{"powerbox.yaml": change(dir, fmt.Sprintf(doorConfig, d.url, upstream.URL, upstream.URL, more)), "notes.cedar": doorPolicy} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -118,6 +120,9 @@ func openDoorAs(t *testing.T, more string, stateless bool, change func(dir, text
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	i, err := app.Assemble(ctx, app.Assembly{
+		Reload: func() (*config.Config, error) {
+			return config.Load(filepath.Join(dir, "powerbox.yaml"), os.ReadFile, nil)
+		},
 		Config: c, Dev: true, Now: func() time.Time { return noon.Add(time.Duration(d.clock.Load())) }, Log: slog.New(slog.NewTextHandler(io.MultiWriter(logOf(t), &d.log), nil)), Notes: io.Discard,
 	})
 	if err != nil {

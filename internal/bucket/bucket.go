@@ -27,25 +27,60 @@ const (
 // Take takes one from a bucket. If the bucket is empty, it returns in how many seconds
 // there is one again.
 func (t *Table) Take(now time.Time, name string, each rate.Limit, burst int) (wait int, ok bool) {
+	return t.TakeAll(now, Bucket{name, each, burst})
+}
+
+// Bucket is one bucket of a table: how many a second come into it, and how many it has when
+// it is full.
+type Bucket struct {
+	Name  string
+	Each  rate.Limit
+	Burst int
+}
+
+// PerMinute is a bucket with a number for every minute. Of 0 or less it bounds nothing.
+func PerMinute(name string, most int) Bucket {
+	return Bucket{name, rate.Limit(float64(most) / 60), most}
+}
+
+// TakeAll takes one from each bucket, or from none if one of them is empty: a request that one
+// limit refuses uses up nothing of what others share. If one is empty, it returns in how many
+// seconds there is one again. A bucket with a burst of 0 or less bounds nothing.
+func (t *Table) TakeAll(now time.Time, all ...Bucket) (wait int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !now.Before(t.next) {
 		t.forget(now)
 		t.next = now.Add(time.Minute)
 	}
-	b := t.of[name]
+	taken := make([]*rate.Limiter, 0, len(all))
+	for _, one := range all {
+		if one.Burst <= 0 {
+			continue
+		}
+		b := t.bucket(now, one)
+		if left := b.TokensAt(now); left < 1 {
+			return 1 + int((1-left)/float64(one.Each)), false
+		}
+		taken = append(taken, b)
+	}
+	for _, b := range taken {
+		b.AllowN(now, 1)
+	}
+	return 0, true
+}
+
+// bucket returns the bucket of a name, and makes it where there is none.
+func (t *Table) bucket(now time.Time, one Bucket) *rate.Limiter {
+	b := t.of[one.Name]
 	if b == nil {
 		if len(t.of) >= Max {
 			t.evict(now)
 		}
-		b = rate.NewLimiter(each, burst)
-		t.of[name] = b
+		b = rate.NewLimiter(one.Each, one.Burst)
+		t.of[one.Name] = b
 	}
-	if b.AllowN(now, 1) {
-		return 0, true
-	}
-	missing := (1 - b.TokensAt(now)) / float64(each)
-	return 1 + int(missing), false
+	return b
 }
 
 // Left reports whether a bucket has one to take. It takes nothing and makes no bucket.

@@ -92,6 +92,9 @@ func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, li
 		}
 		chosen = append(chosen, live[i])
 	}
+	if len(chosen) == 0 { // the operator took the grants out of the offers
+		return nil, Errorf(InvalidGrant, "%s no longer offers anything that subject_token has; authorize again", of.Agent)
+	}
 	to := s.caller(c.ID, t.Subject, nil)
 	var out []issuer.Capability
 	for _, parent := range chosen {

@@ -108,24 +108,30 @@ func (l *limiter) write(r *http.Request, h provider.Host) error {
 // its id, which stays when it rotates its key. One that no person has approved is known by
 // nothing that it cannot have again: it shares the limit of its address (ATK-68).
 func (l *limiter) question(r *http.Request, h provider.Host) error {
-	if h.Status != agentauth.Active {
-		if err := l.per(&l.strangers, time.Hour, "questions from "+peer.Of(r).Network(), l.limits.Questions); err != nil {
-			return err
-		}
-	}
 	name := "host " + h.ID
 	if h.ID == "" {
 		name = "key " + h.Thumbprint
 	}
-	return l.per(&l.strangers, time.Hour, "question "+name, l.limits.Questions)
+	all := []bucket.Bucket{within(time.Hour, "question "+name, l.limits.Questions)}
+	if h.Status != agentauth.Active {
+		all = append(all, within(time.Hour, "questions from "+peer.Of(r).Network(), l.limits.Questions))
+	}
+	return l.all(&l.strangers, all...)
 }
 
 // per takes one of the n that there are in some time.
 func (l *limiter) per(t *bucket.Table, d time.Duration, key string, n int) error {
-	if n <= 0 {
-		return nil
-	}
-	if wait, ok := t.Take(l.now(), key, rate.Limit(float64(n)/d.Seconds()), n); !ok {
+	return l.all(t, within(d, key, n))
+}
+
+// within is a bucket of n in some time. Of 0 or less it bounds nothing.
+func within(d time.Duration, key string, n int) bucket.Bucket {
+	return bucket.Bucket{Name: key, Each: rate.Limit(float64(n) / d.Seconds()), Burst: n}
+}
+
+// all takes one from every bucket, or from none.
+func (l *limiter) all(t *bucket.Table, buckets ...bucket.Bucket) error {
+	if wait, ok := t.TakeAll(l.now(), buckets...); !ok {
 		return limited(wait)
 	}
 	return nil
@@ -134,19 +140,15 @@ func (l *limiter) per(t *bucket.Table, d time.Duration, key string, n int) error
 // execution takes one execution of a capability by an agent of a host, for a user or for
 // none.
 func (l *limiter) execution(agent, host, user, capability string) error {
-	if err := l.per(&l.known, time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]); err != nil {
-		return err
+	all := []bucket.Bucket{
+		within(time.Minute, "capability "+agent+" "+capability, l.limits.Capability[capability]),
+		within(time.Minute, "agent "+agent, l.limits.Agent),
+		within(time.Minute, "host "+host, l.limits.Host),
 	}
-	if err := l.per(&l.known, time.Minute, "agent "+agent, l.limits.Agent); err != nil {
-		return err
+	if user != "" {
+		all = append(all, within(time.Minute, "user "+user, l.limits.User))
 	}
-	if err := l.per(&l.known, time.Minute, "host "+host, l.limits.Host); err != nil {
-		return err
-	}
-	if user == "" {
-		return nil
-	}
-	return l.per(&l.known, time.Minute, "user "+user, l.limits.User)
+	return l.all(&l.known, all...)
 }
 
 // pollsAtOnce is how often someone can look at a waiting request before the interval

@@ -59,6 +59,21 @@ func TestAAPF3_Hosts(t *testing.T) {
 	}
 }
 
+// TestATK117_AUserDoesNotUseUpTheLimitOfTheHost: what one user's limit refuses leaves the host's
+// executions to the other users.
+func TestATK117_AUserDoesNotUseUpTheLimitOfTheHost(t *testing.T) {
+	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
+	l := newLimiter(Limits{Host: 5, User: 2}, func() time.Time { return now })
+	for range 20 {
+		_ = l.execution("one", "a host", "alice", "balance")
+	}
+	for n := range 2 {
+		if err := l.execution("two", "a host", "bob", "balance"); err != nil {
+			t.Errorf("ATK-117: execution %d of another user: %v", n, err)
+		}
+	}
+}
+
 // from is a request that comes from an address.
 func from(address string) *http.Request {
 	return &http.Request{RemoteAddr: net.JoinHostPort(address, "1234")}

@@ -99,26 +99,10 @@ type agentQuery struct {
 }
 
 func agentQueryOf(query url.Values) (q agentQuery, err error) {
-	for name, values := range query {
-		if name == "first" {
-			q.first = values
-			continue
-		}
-		value, err := only(name, values)
-		if err != nil {
-			return q, err
-		}
-		switch name {
-		case "health":
-			q.health = value
-		case "after":
-			q.after = value
-		case "limit":
-			if q.limit, err = strconv.Atoi(value); err != nil || q.limit < 1 || q.limit > pageLimit {
-				return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
-			}
-		default:
-			return q, status{http.StatusBadRequest, "agents cannot be selected by " + strconv.Quote(name) + "; want first, health, after or limit"}
+	q = agentQuery{first: query["first"], health: query.Get("health"), after: query.Get("after")}
+	if query.Has("limit") {
+		if q.limit, err = strconv.Atoi(query.Get("limit")); err != nil || q.limit < 1 || q.limit > pageLimit {
+			return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
 		}
 	}
 	return q, nil

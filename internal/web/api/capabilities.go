@@ -91,37 +91,18 @@ func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, a.Log, out, err)
 }
 
-// inForceQuery reads the selection of a request. An unknown name is refused: otherwise a caller
-// could take all capabilities for its selection.
+// inForceQuery reads the selection of a request, which [checkQuery] admitted.
 func inForceQuery(query url.Values) (issuer.LiveQuery, error) {
-	q := issuer.LiveQuery{Limit: capabilityPage}
-	for name, values := range query {
-		value, err := only(name, values)
-		if err != nil {
-			return q, err
+	q := issuer.LiveQuery{
+		Agent: query.Get("agent"), Holder: query.Get("holder"), Principal: query.Get("principal"),
+		Root: query.Get("root"), Below: query.Get("below"), Before: query.Get("before"), Limit: capabilityPage,
+	}
+	if query.Has("limit") {
+		n, err := strconv.Atoi(query.Get("limit"))
+		if err != nil || n < 1 || n > pageLimit {
+			return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
 		}
-		switch name {
-		case "agent":
-			q.Agent = value
-		case "holder":
-			q.Holder = value
-		case "principal":
-			q.Principal = value
-		case "root":
-			q.Root = value
-		case "below":
-			q.Below = value
-		case "before":
-			q.Before = value
-		case "limit":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > pageLimit {
-				return q, status{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(pageLimit)}
-			}
-			q.Limit = n
-		default:
-			return q, status{http.StatusBadRequest, "capabilities cannot be selected by " + strconv.Quote(name) + "; want agent, holder (the configured name of an agent, or an id such as key:THUMBPRINT), principal, root, below, before or limit"}
-		}
+		q.Limit = n
 	}
 	return q, nil
 }

@@ -230,6 +230,10 @@ func (a *Admin) guarded(of route) http.HandlerFunc {
 			reply(w, r, a.Log, nil, err)
 			return
 		}
+		if err := checkQuery(r, of.query); err != nil {
+			reply(w, r, a.Log, nil, err)
+			return
+		}
 		of.serve(w, called(r, by))
 	}
 }

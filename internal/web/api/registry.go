@@ -57,6 +57,11 @@ func (g *Registry) Handler() http.Handler {
 			if err == nil && needs != people.LoggedIn {
 				err = by.may(route{needs: needs, keeps: keeps}, r.PathValue("id"))
 			}
+			if err == nil && pattern == searchPattern {
+				err = checkQuery(r, searchParameters)
+			} else if err == nil {
+				err = checkQuery(r, nil)
+			}
 			r = called(r, by)
 			var answer any
 			if err == nil {
@@ -72,7 +77,7 @@ func (g *Registry) Handler() http.Handler {
 			reply(w, r, g.Log, answer, err)
 		})
 	}
-	handle("GET "+PathRegistry, people.LoggedIn, own, g.search)
+	handle(searchPattern, people.LoggedIn, own, g.search)
 	handle("GET "+PathRegistry+"/{id}", people.LoggedIn, own, g.agent)
 	handle("POST "+PathRegistry, people.Administer, whole, g.register)
 	handle("POST "+PathRegistry+"/{id}/refresh", people.Steer, whole, func(r *http.Request, _ registry.Viewer) (any, error) {
@@ -166,11 +171,15 @@ func (g *Registry) register(r *http.Request, _ registry.Viewer) (any, error) {
 	return g.Registry.Register(r.Context(), operator(r), o)
 }
 
-// queryNames are the parameters of a search; all may be repeated but those of one.
-var (
-	queryNames  = []string{"text", "skill", "operation", "version", "binding", "feature", "model", "scope", "evidence", "compliance"}
-	singleNames = []string{"depth", "trust"}
-)
+const searchPattern = "GET " + PathRegistry
+
+// searchParameters are those of a search of the registry.
+var searchParameters = func() (all []parameter) {
+	for _, name := range []string{"text", "skill", "operation", "version", "binding", "feature", "model", "scope", "evidence", "compliance"} {
+		all = append(all, parameter{name: name, many: true})
+	}
+	return append(all, parameter{name: "depth"}, parameter{name: "trust"})
+}()
 
 // maxWanted bounds how much one search asks for.
 const maxWanted = 64
@@ -184,17 +193,10 @@ func (g *Registry) search(r *http.Request, v registry.Viewer) (any, error) {
 	return map[string]any{"agents": found}, err
 }
 
-// queryOf reads a search. An unknown parameter would select something that the caller
-// does not mean.
+// queryOf reads a search, which [checkQuery] admitted.
 func queryOf(values url.Values) (registry.Query, error) {
 	n := 0
-	for name, list := range values {
-		switch {
-		case slices.Contains(singleNames, name) && len(list) > 1:
-			return registry.Query{}, status{http.StatusBadRequest, name + " is there twice"}
-		case !slices.Contains(singleNames, name) && !slices.Contains(queryNames, name):
-			return registry.Query{}, status{http.StatusBadRequest, strconv.QuoteToASCII(name) + " is no parameter of a search; see /v1/registry/openapi.json"}
-		}
+	for _, list := range values {
 		n += len(list)
 	}
 	if n > maxWanted {

@@ -43,7 +43,7 @@ func TestATK102_AStreamEndsWithTheRightToIt(t *testing.T) {
 					return everywhere
 				},
 			}}
-			route := route{needs: people.Evidence, keeps: own, serve: a.stream}
+			route := route{needs: people.Evidence, keeps: own, query: streamParameters, serve: a.stream}
 			server := httptest.NewServer(a.authenticated(a.guarded(route)))
 			defer server.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)

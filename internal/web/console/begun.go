@@ -8,8 +8,6 @@ import (
 	"maps"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/peer"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -40,21 +38,15 @@ const (
 func (k *Console) limited(half string, page func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		now, l := k.config.Now(), &k.logins
-		if err := l.take(now, half+" from "+peer.Of(v.r).Network(), l.limits.PerAddress); err != nil {
-			return err
-		}
-		if err := l.take(now, half, l.limits.Total); err != nil {
+		if err := l.take(now, bucket.PerMinute(half+" from "+peer.Of(v.r).Network(), l.limits.PerAddress), bucket.PerMinute(half, l.limits.Total)); err != nil {
 			return err
 		}
 		return page(v)
 	}
 }
 
-func (l *logins) take(now time.Time, name string, most int) error {
-	if most <= 0 {
-		return nil
-	}
-	wait, ok := l.table.Take(now, name, rate.Limit(float64(most)/60), most)
+func (l *logins) take(now time.Time, buckets ...bucket.Bucket) error {
+	wait, ok := l.table.TakeAll(now, buckets...)
 	if ok {
 		return nil
 	}

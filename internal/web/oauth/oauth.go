@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/issuing/oauth"
@@ -113,13 +111,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // limited counts a request to an endpoint.
 func (h *Handler) limited(endpoint string, r *http.Request) error {
-	for name, most := range map[string]int{endpoint + " from " + peer.Of(r).Network(): h.config.Limits.PerAddress, endpoint: h.config.Limits.Total} {
-		if most <= 0 {
-			continue
-		}
-		if wait, ok := h.table.Take(h.config.Now(), name, rate.Limit(float64(most)/60), most); !ok {
-			return &late{wait}
-		}
+	l := h.config.Limits
+	if wait, ok := h.table.TakeAll(h.config.Now(), bucket.PerMinute(endpoint+" from "+peer.Of(r).Network(), l.PerAddress), bucket.PerMinute(endpoint, l.Total)); !ok {
+		return &late{wait}
 	}
 	return nil
 }
