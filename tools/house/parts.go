@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -30,18 +29,9 @@ const endToEndParts = 2
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
 // returns what came of each. Tests that choose their stores are in the first run alone. It adds
 // what passed on SQLite to passed.
-func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]bool) ([]tally, error) {
-	dir, err := os.MkdirTemp("", "program")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	env, _, err := h.buildProgram(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	env = append(env, programsOfTests+"="+dir)
-	file, err := h.buildTests(ctx, dir)
+func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed map[string]bool) ([]tally, error) {
+	env := append(slices.Clone(p.env), programsOfTests+"="+p.dir)
+	file, err := h.buildTests(ctx, p.dir)
 	if err != nil {
 		return nil, err
 	}
