@@ -23,6 +23,7 @@ func guardTown(t *testing.T, mode string) *town {
 	w.write("other.token", strings.ToUpper(guardToken))
 	w.write("policies.cedar", certificationPolicies)
 	w.write("powerbox.yaml", fmt.Sprintf(guardedConfiguration, port, w.url, aliceToken, mode))
+	w.migrate()
 	w.boot()
 	return w
 }

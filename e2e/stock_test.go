@@ -183,6 +183,7 @@ func (w *town) serve(mode, extra string) {
 	port := freePort(w.t)
 	w.url = "http://127.0.0.1:" + port
 	w.write("powerbox.yaml", fmt.Sprintf(stockConfiguration, port, port, w.documents.url, mode, w.deletes, extra))
+	w.migrate()
 	w.boot()
 }
 
