@@ -36,8 +36,8 @@ type browser struct {
 	ctx context.Context
 }
 
-// chromium is the browser of this process, in which the tests open their windows: its start
-// takes more of the processor than what most of them do in it.
+// chromium is the browser of this process, in which the tests open their windows: each start of one
+// takes half a second of the processor.
 var chromium struct {
 	mu    sync.Mutex
 	ctx   context.Context // nil until it is needed

@@ -37,10 +37,25 @@ func aboutTheFile(t *testing.T) {
 	t.Setenv("E2E_STORE", "sqlite")
 }
 
+// givenStores is the value of E2E_STORE in a test whose servers all have the stores that the test gives
+// them.
+const givenStores = "given"
+
+// asGiven says that E2E_STORE chooses the store of no server of a test: the test starts none, or each
+// has a configuration that names its store, or none for a file. Both runs would do the same.
+// A server whose store E2E_STORE would choose fails the test.
+func asGiven(t *testing.T) {
+	t.Helper()
+	t.Setenv("E2E_STORE", givenStores)
+}
+
 // storeLines has a town keep its state where the options, the name of the part of its
 // test, or E2E_STORE say.
 func (w *town) storeLines(o options) string {
 	w.t.Helper()
+	if os.Getenv("E2E_STORE") == givenStores && o.database == "" && !strings.Contains(o.extra, "store:") {
+		w.t.Fatal("E2E_STORE chooses the store of this server: remove asGiven(t) from the test")
+	}
 	here := os.Getenv("E2E_STORE") == onPostgres || slices.Contains(strings.Split(w.t.Name(), "/"), onPostgres)
 	if o.database == "" && here && !strings.Contains(o.extra, "store:") {
 		o.database = databases.Prepared(w.t, migrated)

@@ -80,7 +80,8 @@ func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed ma
 }
 
 // choosingTests finds the tests of a folder that choose their stores, so that they do the same in
-// both runs: their first statement is aboutTheFile(t), or their only one onStores(t, test).
+// both runs: their first statement is aboutTheFile(t) or asGiven(t), or their only one
+// onStores(t, test).
 func choosingTests(dir string) (map[string]bool, error) {
 	out := make(map[string]bool)
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -98,7 +99,7 @@ func choosingTests(dir string) (map[string]bool, error) {
 				continue
 			}
 			called := calledFirst(f.Body)
-			out[f.Name.Name] = called == "aboutTheFile" || called == "onStores" && len(f.Body.List) == 1
+			out[f.Name.Name] = called == "aboutTheFile" || called == "asGiven" || called == "onStores" && len(f.Body.List) == 1
 		}
 	}
 	return out, nil
