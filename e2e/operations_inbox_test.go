@@ -63,6 +63,7 @@ func TestInboxDeniesSeveralAtOnce(t *testing.T) {
 
 // TestInboxIsUsedByKeys moves, chooses and opens by keys. No key approves.
 func TestInboxIsUsedByKeys(t *testing.T) {
+	asGiven(t)
 	b := payBank(t)
 	alice := b.visitor("alice")
 	agent := b.host().register(map[string]any{"name": "Helper", "host_name": "Laptop", "capabilities": []any{"check_balance"}})
