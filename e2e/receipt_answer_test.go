@@ -93,7 +93,7 @@ func tryReceipt(t *testing.T, on wire, kind string) {
 	}
 	holds := w.receiptHolds
 	if on == (wire{}) {
-		holds = w.receiptHoldsAlone // which is the same of every binding
+		holds = w.receiptHoldsAlone // one binding stands for all
 	}
 	holds(receipt, a.Header.Get("Powerbox-Decision"))
 
@@ -124,15 +124,15 @@ func (w *town) receiptHolds(receipt, record string) {
 	w.judged(receipt, record, false)
 }
 
-// receiptHoldsAlone is receiptHolds, and has both verifiers refuse what was changed, and another
+// receiptHoldsAlone is receiptHolds, and has both verifiers reject changed receipts and another
 // record.
 func (w *town) receiptHoldsAlone(receipt, record string) {
 	w.t.Helper()
 	w.judged(receipt, record, true)
 }
 
-// judged has both verifiers judge a receipt with its record and, where changed says so, in other
-// forms and with another record.
+// judged has both verifiers judge a receipt with its record. With changed, they also judge other
+// forms of the receipt, and another record.
 func (w *town) judged(receipt, id string, changed bool) {
 	w.t.Helper()
 	if len(receipt) == 0 || len(receipt) > evidence.MaxReceipt {

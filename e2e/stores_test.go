@@ -37,13 +37,12 @@ func aboutTheFile(t *testing.T) {
 	t.Setenv("E2E_STORE", "sqlite")
 }
 
-// givenStores is the value of E2E_STORE in a test whose servers all have the stores that the test gives
-// them.
+// givenStores is the value of E2E_STORE in a test that is marked with asGiven.
 const givenStores = "given"
 
-// asGiven says that E2E_STORE chooses the store of no server of a test: the test starts none, or each
-// has a configuration that names its store, or none for a file. Both runs would do the same.
-// A server whose store E2E_STORE would choose fails the test.
+// asGiven marks a test that does the same with every E2E_STORE: it starts no server, or each of
+// its servers has a configuration of its own. make test runs it once. The test fails if E2E_STORE
+// would choose the store of one of its servers.
 func asGiven(t *testing.T) {
 	t.Helper()
 	t.Setenv("E2E_STORE", givenStores)
