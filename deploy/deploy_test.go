@@ -19,7 +19,19 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
+
+// binary is the program that the files run, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(programtest.Main("..", func(program string) int {
+		binary = program
+		return m.Run()
+	}))
+}
 
 // documents are those of a YAML file, which must not name a key twice.
 func documents(t *testing.T, name string, text []byte) []map[string]any {
@@ -255,7 +267,7 @@ func help(t *testing.T, verb ...string) string {
 	t.Helper()
 	name := strings.Join(verb, " ")
 	if helps[name] == "" {
-		out, err := exec.CommandContext(t.Context(), "go", append(append([]string{"run", "../cmd/powerbox"}, verb...), "--help")...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), binary, append(slices.Clone(verb), "--help")...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
@@ -312,7 +324,7 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "run", "../cmd/powerbox", "config", "check", "-c", "compose/powerbox.yaml").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), binary, "config", "check", "-c", "compose/powerbox.yaml").CombinedOutput()
 	if err != nil {
 		t.Errorf("its configuration: %v\n%s", err, out)
 	}

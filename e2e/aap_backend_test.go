@@ -118,6 +118,7 @@ components:
 // TestAAPE1_OpenAPI offers an interface as its OpenAPI document describes it, and has
 // an agent use it (AAP-C9, AAP-E6).
 func TestAAPE1_OpenAPI(t *testing.T) {
+	asGiven(t)
 	var got reached
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.note(r)
@@ -194,6 +195,7 @@ func TestAAPE1_OpenAPI(t *testing.T) {
 
 // TestAAPE1_MCPTools offers the tools of an MCP server.
 func TestAAPE1_MCPTools(t *testing.T) {
+	asGiven(t)
 	var got reached
 	server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
 	schema := json.RawMessage(`{"type":"object","required":["text"],"properties":{"text":{"type":"string"},"n":{"type":"integer"}}}`)
@@ -271,6 +273,7 @@ func TestAAPE1_MCPTools(t *testing.T) {
 // TestAAPE3_A2AAgents offers skills of A2A agents of both versions: an answer at
 // once, and a task that continues.
 func TestAAPE3_A2AAgents(t *testing.T) {
+	asGiven(t)
 	step := make(chan struct{})
 	close(step)
 	stock := httptest.NewServer(a2asrv.NewJSONRPCHandler(a2asrv.NewHandler(stepwise{step})))

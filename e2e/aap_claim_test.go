@@ -168,6 +168,7 @@ func TestAAPCL2_EveryTool(t *testing.T) {
 // TestAAPCL3_Environment: what the protocol's own command line takes from the
 // environment is taken here, too.
 func TestAAPCL3_Environment(t *testing.T) {
+	asGiven(t)
 	bank := startExampleBank(t)
 	directory := newPretender(t)
 	directory.says("GET /api/search", 200, `{"providers":[{"issuer":"`+bank+`"}],"intent":"x","count":1}`)

@@ -16,6 +16,7 @@ import (
 // TestAAPCL3_CommandLine lives the life of an agent at a bank, from the shell
 // (AAP-P10, AAP-CL12).
 func TestAAPCL3_CommandLine(t *testing.T) {
+	asGiven(t)
 	bank, h := startExampleBank(t), newAgentHost(t)
 	if _, s := h.must(0, "agent", "discover", bank); !strings.Contains(s.out, "bank  "+bank) {
 		t.Errorf("%s", s.out)
@@ -87,6 +88,7 @@ func TestAAPCL3_CommandLine(t *testing.T) {
 
 // TestAAPCL4_Discovery: whose documents are believed, and for how long.
 func TestAAPCL4_Discovery(t *testing.T) {
+	asGiven(t)
 	const at = "GET /.well-known/agent-configuration"
 	p, h := newPretender(t), newAgentHost(t)
 	refused := func(why string, change fact) {
@@ -141,6 +143,7 @@ func TestAAPCL4_Discovery(t *testing.T) {
 
 // TestAAPCL5_PatienceIsTheServers: Retry-After, and backing off without it.
 func TestAAPCL5_PatienceIsTheServers(t *testing.T) {
+	asGiven(t)
 	p, h := newPretender(t), newAgentHost(t)
 	p.first("POST /agent/register", 429, `{"error":"rate_limited","message":"slowly"}`, "Retry-After", "2")
 	if d := took(func() { h.must(0, "agent", "connect", p.URL, "--name", "n", "--capability", "pay") }); d < 2*time.Second || len(p.to("POST /agent/register")) != 2 {
@@ -159,6 +162,7 @@ func TestAAPCL5_PatienceIsTheServers(t *testing.T) {
 
 // TestAAPCL6_FreshTokens for every request, poll and job (AAP-CL8).
 func TestAAPCL6_FreshTokens(t *testing.T) {
+	asGiven(t)
 	p, other := newPretender(t), newPretender(t)
 	p.says("POST /agent/register", 200, agentOf("pending", `{"capability":"pay","status":"pending"}`))
 	p.first("GET /agent/status", 200, agentOf("pending", `{"capability":"pay","status":"pending"}`))
@@ -212,6 +216,7 @@ func TestAAPCL6_FreshTokens(t *testing.T) {
 // TestAAPCL7_PlacesThatNothingIsSentTo: jobs elsewhere, services without TLS,
 // redirects.
 func TestAAPCL7_PlacesThatNothingIsSentTo(t *testing.T) {
+	asGiven(t)
 	p, evil := newPretender(t), newPretender(t)
 	h := p.connected(t)
 	evil.says("GET /jobs/1", 200, `{"status":"completed","result":1}`)
@@ -243,6 +248,7 @@ func TestAAPCL7_PlacesThatNothingIsSentTo(t *testing.T) {
 // TestAAPCL9_WiderThanAsked: a provider that gives more than was asked is told, and
 // the agent stays within what it asked.
 func TestAAPCL9_WiderThanAsked(t *testing.T) {
+	asGiven(t)
 	p, h := newPretender(t), newAgentHost(t)
 	p.says("POST /agent/register", 200, agentOf("active", `{"capability":"pay","status":"active","constraints":{"amount":{"max":100000}}}`))
 	_, s := h.must(0, "agent", "connect", p.URL, "--name", "n", "--capability", "pay", "--constraints", `{"pay": {"amount": {"max": 100}}}`)
@@ -258,6 +264,7 @@ func TestAAPCL9_WiderThanAsked(t *testing.T) {
 // TestAAPCL13_KeysAndDenials: keys are kept encrypted, and a denial is final
 // (AAP-A5).
 func TestAAPCL13_KeysAndDenials(t *testing.T) {
+	asGiven(t)
 	bank, h := startExampleBank(t), newAgentHost(t)
 	connect := []string{"agent", "connect", bank, "--name", "Other", "--capability", "ticker", "--output", "json"}
 	waiting, _ := h.must(0, append(connect, "--no-wait")...)
@@ -319,6 +326,7 @@ func (h *agentHost) other(passphrase string) string {
 
 // TestAAPCL11_Directories are searched, and not believed.
 func TestAAPCL11_Directories(t *testing.T) {
+	asGiven(t)
 	p, evil, h := newPretender(t), newPretender(t), newAgentHost(t)
 	evil.discovery(fact{"issuer": p.URL})
 	directory := newPretender(t)

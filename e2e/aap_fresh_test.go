@@ -16,6 +16,7 @@ import (
 // provider in a shell, as programs do: who logged in long ago can deny and revoke, and
 // approves after another login, whether or not the session is young.
 func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
+	asGiven(t)
 	l := newLogin(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, []byte(l.jwks(t)), 0o600); err != nil {
@@ -87,6 +88,7 @@ func TestAAPA6_SessionsThatAreNotFresh(t *testing.T) {
 // change something still wait for approval there, since no user was present (AAP-A7,
 // AAP-U4, AAP-U6). Ending takes any login.
 func TestAAPA6_HostsTakeAFreshLogin(t *testing.T) {
+	asGiven(t)
 	l := newLogin(t)
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(keys, []byte(l.jwks(t)), 0o600); err != nil {

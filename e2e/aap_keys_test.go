@@ -145,6 +145,7 @@ func TestATK15_KeySetsOfStrangers(t *testing.T) {
 // TestAAPN1_ThisMachine publishes good key sets on the machine of the server: outside of
 // experiments the server accepts none of them, and does not even connect.
 func TestAAPN1_ThisMachine(t *testing.T) {
+	asGiven(t)
 	k := newOKP(t)
 	set := newKeySet(t, map[string]okp{"one": k})
 	var connected atomic.Int32

@@ -14,6 +14,7 @@ import (
 // the browser alone, and is had by other agents of the host afterwards (AAP-P3,
 // AAP-A10, AAP-R4).
 func TestAAPA7_AHostThatBecomesYours(t *testing.T) {
+	asGiven(t)
 	b := serveBank(t, "localhost:"+freePort(t), "", "        - {name: pay, description: Pay any bill, sensitivity: write, default: true}\n"+builtIn, "--dev")
 	host, read := b.host(), map[string]any{"name": "Reader", "capabilities": []any{"check_balance"}}
 	agent := host.register(read)

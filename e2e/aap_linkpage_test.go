@@ -84,6 +84,7 @@ func (h *protocolHost) wantAtOnce(id, capability, state string) map[string]any {
 // what comes into force is shown with its limits before, defaults that change something
 // take the tick and the passkey, and it is on record (AAP-P3, AAP-A7, AAP-U3).
 func TestAAPU4_AnAdministratorLinksAHost(t *testing.T) {
+	asGiven(t)
 	b, w, reader := linkTown(t, "")
 	host := b.host()
 	alone := host.register(map[string]any{"name": "Alone <b>x</b>", "host_name": "Desk \u202eksed", "mode": "autonomous", "capabilities": []any{"look"}})
@@ -165,6 +166,7 @@ func TestAAPU4_AnAdministratorLinksAHost(t *testing.T) {
 // TestAAPU4_LinkedForWhatReads links a host without the tick, and lets its agents have
 // the rest at once afterwards, as its user or an administrator can (AAP-P3, AAP-A7).
 func TestAAPU4_LinkedForWhatReads(t *testing.T) {
+	asGiven(t)
 	b, w, reader := linkTown(t, "")
 	host := b.host()
 	at := "/hosts/" + host.register(map[string]any{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}}).hostID() + "/link"
@@ -200,6 +202,7 @@ func TestAAPU4_LinkedForWhatReads(t *testing.T) {
 // TestAAPU4_AnotherLinkIsNotSigned has a passkey sign one link and sends another: for
 // someone else, with what changes something, for another host, twice.
 func TestAAPU4_AnotherLinkIsNotSigned(t *testing.T) {
+	asGiven(t)
 	b, w, _ := linkTown(t, "")
 	link := func(host *protocolHost) string {
 		return "/hosts/" + host.register(map[string]any{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}}).hostID() + "/link"
@@ -238,6 +241,7 @@ func TestAAPU4_AnotherLinkIsNotSigned(t *testing.T) {
 // TestAAPU4_WhoMayLink has others than administrators link hosts, and administrators to
 // users whose names cannot be read.
 func TestAAPU4_WhoMayLink(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	host := b.host()
 	agent := host.register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
@@ -292,6 +296,7 @@ func TestAAPU4_WhoMayLink(t *testing.T) {
 // TestAAPU4_ALinkTakesAFreshLogin waits until the administrator's login is old: looking
 // continues, and linking does not (AAP-A6).
 func TestAAPU4_ALinkTakesAFreshLogin(t *testing.T) {
+	asGiven(t)
 	b, reader := administered(t, "approvals: {fresh: 1s}\n")
 	host := b.host()
 	at := "/hosts/" + host.register(map[string]any{"name": "Alone", "mode": "autonomous", "capabilities": []any{"look"}}).hostID() + "/link"

@@ -87,6 +87,7 @@ func (h *mcpHost) fails(name, code string, arguments fact) fact {
 // TestAAPCL1_ToolsOfAnMCPHost goes through every tool of the protocol, as a model
 // in an MCP host would (AAP-CL2).
 func TestAAPCL1_ToolsOfAnMCPHost(t *testing.T) {
+	asGiven(t)
 	bank := startExampleBank(t)
 	directory := newPretender(t)
 	directory.says("GET /api/search", 200, `{"providers":[{"issuer":"`+bank+`"}],"intent":"x","count":1}`)
@@ -214,6 +215,7 @@ func asksForMore(h *mcpHost, bank, id string) {
 
 // TestAAPCL11_URLsOfModels are fetched when a person says so.
 func TestAAPCL11_URLsOfModels(t *testing.T) {
+	asGiven(t)
 	p := newPretender(t)
 	never := newMCPHost(t, nil)
 	for name, arguments := range map[string]fact{
@@ -245,6 +247,7 @@ func TestAAPCL11_URLsOfModels(t *testing.T) {
 // TestAAPCL10_CapabilitiesAreRemembered by who looks, until an execution shows that
 // they are out of date.
 func TestAAPCL10_CapabilitiesAreRemembered(t *testing.T) {
+	asGiven(t)
 	const at = "GET /capability/describe"
 	p := newPretender(t)
 	h := newMCPHost(t, nil, "--allow-provider", p.URL)

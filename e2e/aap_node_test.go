@@ -43,6 +43,7 @@ var wholeTour = []string{
 // take the whole tour, with iss in its agents' tokens and without (AAP-D1, C1, R1, A2, E1,
 // E3, E5, G1, Q1, K1 to K4).
 func TestAAPJ2_PlainNodeTour(t *testing.T) {
+	asGiven(t)
 	for _, how := range []string{"full", "silent"} {
 		if got := agentAuthNode(t, "tour.mjs", startExampleBank(t), how); !slices.Equal(got, wholeTour) {
 			t.Errorf("%s: %q", how, got)
@@ -60,6 +61,7 @@ func TestAAPJ2_PlainNodeStrict(t *testing.T) {
 
 // TestAAPV3_PlainNodeReactivates: an agent that expired comes back with the defaults alone.
 func TestAAPV3_PlainNodeReactivates(t *testing.T) {
+	asGiven(t)
 	b := startBank(t, "--session-ttl", "4s")
 	if got := agentAuthNode(t, "tour.mjs", b.url, "expire"); !slices.Contains(got, "reactivate") {
 		t.Errorf("%q", got)
@@ -69,6 +71,7 @@ func TestAAPV3_PlainNodeReactivates(t *testing.T) {
 // TestAAPR1_StockClient drives what npm serves of the protocol's own client:
 // @better-auth/agent-auth.
 func TestAAPR1_StockClient(t *testing.T) {
+	asGiven(t)
 	if got := agentAuthNode(t, "stock.mjs", startExampleBank(t)); !slices.Equal(got, []string{"stock"}) {
 		t.Errorf("%q", got)
 	}

@@ -113,6 +113,7 @@ func streamingServices(t *testing.T) (b *bank, begun *atomic.Int32) {
 // takes its time: what they tell comes as events of the protocol, and nothing in it
 // becomes an event of its own (ATK-33).
 func TestAAPE5_StreamsOfServices(t *testing.T) {
+	asGiven(t)
 	b, _ := streamingServices(t)
 	m := b.active("alice", "prices", "report", "index")
 	const done = "event: done\ndata: \n\n"
@@ -149,6 +150,7 @@ func TestAAPE5_StreamsOfServices(t *testing.T) {
 // and nothing else gives back what it took; one that told something does not, nor
 // one that was asked for where it cannot be passed on.
 func TestATK42_BudgetsOfStreams(t *testing.T) {
+	asGiven(t)
 	b, _ := streamingServices(t)
 	m := b.active("alice", "counted", "notes")
 	for range 3 {
@@ -179,6 +181,7 @@ func TestATK42_BudgetsOfStreams(t *testing.T) {
 // TestATK24_StreamsOfServicesAreCut revokes the agent while each of them streams: the
 // stream ends with an error, and the service notices that its client has gone.
 func TestATK24_StreamsOfServicesAreCut(t *testing.T) {
+	asGiven(t)
 	for capability, argument := range map[string]string{"prices": "symbol", "report": "topic", "index": "text"} {
 		t.Run(capability, func(t *testing.T) {
 			b, begun := streamingServices(t)

@@ -88,6 +88,7 @@ func (m *member) caller() *caller {
 // gateway: one record kind, one decision, and one chain of evidence, which ends
 // with the grant.
 func TestAAPM3_AGrantIsAGrant(t *testing.T) {
+	asGiven(t)
 	b := newTokenTown(t, "tokens: true\n      poll_interval: 1s")
 	m := b.active("alice", fact{"name": "search_documents", "constraints": fact{"query": fact{"in": []string{"q1", "q2"}}}})
 	chain, id, _ := chainOf(t, m.issue(fact{"capabilities": []string{"search_documents"}}))
@@ -181,6 +182,7 @@ func TestAAPM3_TokensAreRefused(t *testing.T) {
 // TestAAPM3_TokensByCommands does the same with the program alone: connect, ask for
 // the token, pass it on offline, call.
 func TestAAPM3_TokensByCommands(t *testing.T) {
+	asGiven(t)
 	b := newTokenTown(t, "tokens: true\n      poll_interval: 1s")
 	h := newAgentHost(t)
 	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "Searcher", "--capability", "search_documents", "--no-wait", "--output", "json")

@@ -21,6 +21,7 @@ const unseen = "\u202e\u2066\u200b\u009b\u034f\u3164"
 // TestATK49_ValuesThatTurnWhatIsRead asks for values that are not what they look like, and
 // wants them by their numbers on the page and in a shell, with a mark (AAP-A8).
 func TestATK49_ValuesThatTurnWhatIsRead(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	alice := b.visitor("alice")
 	ask := func(values ...any) (code, text string) {
@@ -102,6 +103,7 @@ func terminal(t *testing.T, args ...string) string {
 // TestATK49_WhatATerminalObeys has an untrusted provider answer with terminal control
 // sequences, in its document, in its catalogue and in its refusals.
 func TestATK49_WhatATerminalObeys(t *testing.T) {
+	asGiven(t)
 	const says = `\u001b]0;owned\u0007\u001b[2J\u009b31m\u202e`
 	mux := http.NewServeMux()
 	b := serveWords(t, mux)

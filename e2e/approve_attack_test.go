@@ -106,6 +106,7 @@ func (v *visitor) approval(path string) url.Values {
 // post one with the person's cookie: the page is not framed, and nothing is
 // approved.
 func TestATK47_PagesOfOthers(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
 	alice := b.visitor("alice")
@@ -168,6 +169,7 @@ func TestATK47_PagesOfOthers(t *testing.T) {
 // TestATK47_HeadersOfPages reads what every page says of itself to browsers,
 // refusals among them.
 func TestATK47_HeadersOfPages(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	for _, path := range []string{"/approve", "/login", "/approve/apr_none", "/console/console.js", "/hosts", "/activity", "/passkeys", "/nowhere-of-ours"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.url+path, nil)
@@ -216,6 +218,7 @@ func TestATK47_HeadersOfPages(t *testing.T) {
 
 // TestATK47_AgentsHaveNoSession presents what agents have where people answer.
 func TestATK47_AgentsHaveNoSession(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
 	at := b.visitor("alice").open(agent.code)
@@ -245,6 +248,7 @@ func TestATK47_AgentsHaveNoSession(t *testing.T) {
 // changed since it was shown, another party's, with more than was asked, and with
 // an invented form.
 func TestATK46_AnswersThatDoNotHold(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	host := b.host()
 	agent := host.register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance", limited("list_accounts", nil)}})
@@ -304,6 +308,7 @@ func TestATK46_AnswersThatDoNotHold(t *testing.T) {
 // TestATK50_CodesAreNotGuessed tries codes until there is no more trying, even
 // for the right one.
 func TestATK50_CodesAreNotGuessed(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
 	bob := b.visitor("bob")
@@ -330,6 +335,7 @@ func TestATK50_CodesAreNotGuessed(t *testing.T) {
 
 // TestATK49_WordsOfAgents shows names and reasons that try to be something else.
 func TestATK49_WordsOfAgents(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{
 		"name": "B\u0430nk \u202eofficial", "host_name": "Bank Security <img src=x onerror=alert(1)>",
@@ -361,6 +367,7 @@ func (b *browser) clean(t *testing.T) {
 // TestATK48_Fatigue asks again and again: requests of one agent are one matter,
 // earlier refusals are shown, and after the third refusal no person is asked.
 func TestATK48_Fatigue(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Pusher", "capabilities": []any{"check_balance"}})
 	alice := b.visitor("alice")
@@ -411,6 +418,7 @@ func TestATK48_Fatigue(t *testing.T) {
 // after thirty no one at that address can try again. The page says where a host
 // registered from, and where the request came from.
 func TestATK50_CodesAreNotGuessedTogether(t *testing.T) {
+	asGiven(t)
 	b := startBank(t, "--users", "alice,bob,carol,dora")
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
 	alice := b.visitor("alice")

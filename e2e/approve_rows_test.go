@@ -20,6 +20,7 @@ const builtIn = "identity: {dev: [{name: alice, token: session-of-alice}]}\n"
 // TestAAPA12_AskedAgain registers twice: the agent is the same and pending, and its
 // second code another, which is stored nowhere (AAP-A1, AAP-A2, AAP-A12).
 func TestAAPA12_AskedAgain(t *testing.T) {
+	asGiven(t)
 	b := serveBank(t, "localhost:"+freePort(t), "", builtIn, "--dev")
 	host := b.host()
 	key := newEd25519(t)
@@ -73,6 +74,7 @@ func TestAAPA12_AskedAgain(t *testing.T) {
 // TestAAPA12_AnsweredTooLate opens a request until its time is over: it cannot be
 // answered then, and the next one can.
 func TestAAPA12_AnsweredTooLate(t *testing.T) {
+	asGiven(t)
 	b := serveBank(t, "localhost:"+freePort(t), "      approval_time: 1s", builtIn, "--dev")
 	host := b.host()
 	key := newEd25519(t)
@@ -126,6 +128,7 @@ func TestAAPA12_AnsweredTooLate(t *testing.T) {
 // and as an autonomous agent of a host without a user: always a person answers,
 // and in the last case an administrator.
 func TestAAPP4_EscalationAsks(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"list_accounts"}})
 	alice, root := b.visitor("alice"), b.visitor("root")
@@ -159,6 +162,7 @@ func TestAAPP4_EscalationAsks(t *testing.T) {
 // TestAAPK6_UnlinkInTheConsole takes the user from a host: its delegated agents
 // end, and the host can be approved anew.
 func TestAAPK6_UnlinkInTheConsole(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	host := b.host()
 	agent := host.register(map[string]any{"name": "Helper", "capabilities": []any{"list_accounts"}})
@@ -210,6 +214,7 @@ func TestAAPK6_UnlinkInTheConsole(t *testing.T) {
 // TestAAPA2_NewsInterruptNobody has a request come while someone types the code of
 // another: the page shows it, and keeps its place and the typed text.
 func TestAAPA2_NewsInterruptNobody(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent, alice := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"list_accounts"}}), b.visitor("alice")
 	at := alice.open(agent.code)

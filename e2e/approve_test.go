@@ -12,6 +12,7 @@ import (
 // TestAAPA9_SubsetWithoutPasskey approves, in a browser, one of two things that an
 // agent wants to read, and sees that it has that one alone.
 func TestAAPA9_SubsetWithoutPasskey(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{
 		"name": "Budget helper", "host_name": "Alice's laptop", "reason": "To show you what you <b>spend</b> each month", "capabilities": []any{"check_balance", "list_accounts"},
@@ -46,6 +47,7 @@ func TestAAPA9_SubsetWithoutPasskey(t *testing.T) {
 // TestAAPA7_PasskeySignsTheAnswer approves what changes something, in a browser
 // with a security key, for less than was asked: without the key it is refused.
 func TestAAPA7_PasskeySignsTheAnswer(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{
 		"name": "Bill payer", "reason": "To pay the rent", "capabilities": []any{"check_balance", limited("transfer_money", map[string]any{"amount": map[string]any{"max": 1000}})},
@@ -108,6 +110,7 @@ func TestAAPA7_PasskeySignsTheAnswer(t *testing.T) {
 // TestAAPA7_AnotherAnswerIsNotSigned has a passkey sign one answer and sends
 // another: wider constraints, another capability, a later end, the same twice.
 func TestAAPA7_AnotherAnswerIsNotSigned(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	host := b.host()
 	w := openBrowser(t)
@@ -173,6 +176,7 @@ func TestAAPA7_AnotherAnswerIsNotSigned(t *testing.T) {
 
 // TestAAPA5_DenyWithoutScript denies in a browser that runs no script.
 func TestAAPA5_DenyWithoutScript(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	agent := b.host().register(map[string]any{"name": "Pusher", "capabilities": []any{"transfer_money"}})
 	w := openBrowser(t)

@@ -21,6 +21,7 @@ type waiter struct {
 // AUTH_REQUIRED and where the person answers, finds the task in its list, and then
 // sees the answer; or, where the person refuses, that it failed.
 func TestGATE3_PythonClientWaits(t *testing.T) {
+	asGiven(t)
 	for _, on := range []wire{{}, {overREST, "1.0"}} {
 		for _, deny := range []bool{false, true} {
 			name := on.String() + " approved"

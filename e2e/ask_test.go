@@ -409,6 +409,7 @@ func trySEP27PendingUntilAPersonAnswers(t *testing.T) {
 // send what a person has to approve: it sees AUTH_REQUIRED, and by asking for the
 // task the answer.
 func TestGATE3_StockClientWaits(t *testing.T) {
+	asGiven(t)
 	for _, on := range []wire{{}, {overREST, "1.0"}, {overGRPC, "1.0"}, {"JSON-RPC", "0.3"}} {
 		t.Run(on.String(), func(t *testing.T) {
 			w := &town{t: t, dir: t.TempDir(), documents: newPolyglot(t, on, nil), grpc: map[string]string{}}

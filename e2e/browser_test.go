@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,14 +30,32 @@ const browserStarts = 3
 // stepTime is the same for a few steps.
 const stepTime = time.Minute
 
-// browser is a real browser with its own profile.
+// browser is a window of a real browser, with cookies, storage and security keys of its own.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// openBrowser starts Debian's Chromium, which make test-deps installs.
-func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
+// chromium is the browser of this process, in which the tests open their windows: each start of one
+// takes half a second of the processor.
+var chromium struct {
+	mu    sync.Mutex
+	ctx   context.Context // nil until it is needed
+	close context.CancelFunc
+}
+
+// closeChromium ends the browser of this process.
+func closeChromium() {
+	chromium.mu.Lock()
+	defer chromium.mu.Unlock()
+	if chromium.ctx != nil {
+		chromium.close()
+		chromium.ctx = nil
+	}
+}
+
+// startChromium starts Debian's Chromium, which make test-deps installs.
+func startChromium(t *testing.T, parent context.Context, more ...chromedp.ExecAllocatorOption) (context.Context, context.CancelFunc, error) {
 	t.Helper()
 	path := os.Getenv("CHROME_BIN")
 	if path == "" {
@@ -46,19 +65,55 @@ func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 		}
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1100, 900))
-	options = append(options, more...)
+	allocator, end := chromedp.NewExecAllocator(parent, append(options, more...)...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	// The context of the first step is that of the browser.
+	err := chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+	return ctx, func() { cancel(); end() }, err
+}
+
+// window opens a window of the browser of this process.
+func window(t *testing.T) (context.Context, context.CancelFunc, error) {
+	t.Helper()
+	chromium.mu.Lock()
+	defer chromium.mu.Unlock()
+	var err error
+	if chromium.ctx == nil {
+		chromium.ctx, chromium.close, err = startChromium(t, context.Background())
+	}
+	var ctx context.Context
+	cancel := context.CancelFunc(func() {})
+	if err == nil {
+		ctx, cancel = chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
+		err = chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+	}
+	if err != nil {
+		cancel()
+		chromium.close()
+		chromium.ctx = nil // the next one starts it again
+	}
+	return ctx, cancel, err
+}
+
+// openBrowser opens a window, in a browser of the test's own if that needs further options.
+func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
+	t.Helper()
 	for left := browserStarts; ; left-- {
-		ctx, cancel := context.WithTimeout(t.Context(), browserTime)
-		t.Cleanup(cancel)
-		ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-		t.Cleanup(cancel)
-		ctx, cancel = chromedp.NewContext(ctx)
-		t.Cleanup(cancel)
-		// The context of the first step is that of the browser.
-		err := chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+		var ctx context.Context
+		var cancel context.CancelFunc
+		var err error
+		if len(more) > 0 {
+			ctx, cancel, err = startChromium(t, t.Context(), more...)
+		} else {
+			ctx, cancel, err = window(t)
+		}
 		if err == nil {
+			t.Cleanup(cancel)
+			ctx, cancel = context.WithTimeout(ctx, browserTime)
+			t.Cleanup(cancel)
 			return &browser{t, ctx}
 		}
+		cancel()
 		if left == 1 {
 			t.Fatalf("the browser does not start: %v", err)
 		}

@@ -38,6 +38,7 @@ func answers(t *testing.T, id string, exit int, args []string, texts ...string) 
 
 // TestCARD1_Implicit: tier 1 needs no declaration, ListTasks but of agents of 0.3.
 func TestCARD1_Implicit(t *testing.T) {
+	asGiven(t)
 	features := "send_message,get_task,list_tasks,error_handling"
 	answers(t, "CARD-1", 0, []string{"card", "check", suiteFile(t, "plain"), "--feature", features}, "compatible")
 	out := answers(t, "CARD-1", 3, []string{"card", "check", suiteFile(t, "old"), "--speak", "0.3", "--feature", features}, "list_tasks is new in 1.0")
@@ -49,6 +50,7 @@ func TestCARD1_Implicit(t *testing.T) {
 // TestCARD2_Declared: anything that is not declared, or declared false, is not relied on;
 // on the card and in the extension, each of the six.
 func TestCARD2_Declared(t *testing.T) {
+	asGiven(t)
 	for _, f := range []string{"pause_resume", "streaming_message", "push_notifications", "context_reuse", "multi_tenant", "message_history_injection"} {
 		answers(t, "CARD-2", 3, []string{"card", "check", suiteFile(t, "plain"), "--feature", f}, "does not declare "+f)
 		answers(t, "CARD-2", 0, []string{"card", "check", suiteFile(t, "in_extension"), "--feature", f}, "compatible")
@@ -60,6 +62,7 @@ func TestCARD2_Declared(t *testing.T) {
 
 // TestCARD3_Vendor: features of vendors have names and a description of their own.
 func TestCARD3_Vendor(t *testing.T) {
+	asGiven(t)
 	answers(t, "CARD-3", 0, []string{"card", "check", suiteFile(t, "vendor"), "--feature", "com.example/fast_lane"}, "compatible")
 	answers(t, "CARD-3", 3, []string{"card", "check", suiteFile(t, "vendor"), "--feature", "com.example/slow_lane,com.example/other"}, "has no com.example/slow_lane", "does not declare com.example/other")
 	answers(t, "CARD-3", 0, []string{"card", "show", suiteFile(t, "vendor"), "--output", "json"}, `"tier":"vendor"`, `"schema":"{\"type\":\"object\"}"`)
@@ -70,6 +73,7 @@ func TestCARD3_Vendor(t *testing.T) {
 // TestCARD4_Deprecated: use of a deprecated feature warns and names what takes
 // its place.
 func TestCARD4_Deprecated(t *testing.T) {
+	asGiven(t)
 	answers(t, "CARD-4", 0, []string{"card", "lint", suiteFile(t, "artifacts")}, "artifact_streaming is deprecated; streaming_message takes its place")
 	answers(t, "CARD-4", 0, []string{"card", "check", suiteFile(t, "artifacts"), "--feature", "artifact_streaming"}, "compatible", "warning: artifact_streaming is deprecated; streaming_message takes its place")
 }
@@ -77,6 +81,7 @@ func TestCARD4_Deprecated(t *testing.T) {
 // TestCARD5_NativeFields: A2A's own members are tiers, and streaming is not
 // streaming_message.
 func TestCARD5_NativeFields(t *testing.T) {
+	asGiven(t)
 	native := suiteFile(t, "streams_events", `"streaming": true`, `"streaming": true, "pushNotifications": true, "extendedAgentCard": true`)
 	answers(t, "CARD-5", 0, []string{"card", "check", native, "--feature", "streaming,push_notifications,extended_agent_card"}, "compatible")
 	answers(t, "CARD-5", 3, []string{"card", "check", native, "--feature", "streaming_message"}, "capabilities.streaming is about task events and does not stand for it")
@@ -86,6 +91,7 @@ func TestCARD5_NativeFields(t *testing.T) {
 // TestCARD6_Ranges: on the card and in the extension, in both spellings, derived
 // where there is none, and wrong in every way.
 func TestCARD6_Ranges(t *testing.T) {
+	asGiven(t)
 	for card, want := range map[string]string{
 		"plain": "1.0 (derived", "both": "0.3 to 1.0 (derived", "ranged": "1.0 to 1.2 (declared)", "open_ended": "from 1.1 (declared)",
 		"ranged_in_extension": "1.0 to 1.3 (declared)", "lists": "1.0 to 1.10 (derived", "old": "0.3 (derived",
@@ -100,6 +106,7 @@ func TestCARD6_Ranges(t *testing.T) {
 
 // TestCARD7_Comparison: numbers, patches, ends, and an empty header.
 func TestCARD7_Comparison(t *testing.T) {
+	asGiven(t)
 	for _, c := range []struct {
 		card, speak, want string
 		exit              int
@@ -119,6 +126,7 @@ func TestCARD7_Comparison(t *testing.T) {
 
 // TestCARD8_EveryReason: all reasons, or interface, binding and version.
 func TestCARD8_EveryReason(t *testing.T) {
+	asGiven(t)
 	args := []string{"card", "check", suiteFile(t, "says_no"), "--speak", "2.0", "--feature", "streaming_message,pause_resume", "--skill", "play", "--sends", "image/png"}
 	first := answers(t, "CARD-8", 3, args, "protocol_version:", "no streaming_message", "declare pause_resume", `no skill "play"`, "not compatible")
 	if again := answers(t, "CARD-10", 3, args); again != first {
@@ -131,6 +139,7 @@ func TestCARD8_EveryReason(t *testing.T) {
 // TestCARD8_NothingIsSent: a call that says what its task needs is not made to an
 // agent that does not declare it.
 func TestCARD8_NothingIsSent(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	var calls atomic.Int32
 	agent.call = func(w http.ResponseWriter, _ *http.Request) {
@@ -153,6 +162,7 @@ func TestCARD8_NothingIsSent(t *testing.T) {
 // TestCARD9_Path: hop by hop, with the shared context of all, naming hop and
 // capability. TestCARD10 is the same twice.
 func TestCARD9_Path(t *testing.T) {
+	asGiven(t)
 	good, bad := suiteFile(t, "streams_messages"), suiteFile(t, "says_no")
 	answers(t, "CARD-9", 0, []string{"card", "path", good, good, "--from", "A", "--feature", "streaming_message", "--shared-context"}, "the path holds")
 	args := []string{"card", "path", good, bad, good, "--from", "A", "--feature", "streaming_message", "--shared-context", "--output", "json"}
@@ -169,6 +179,7 @@ func TestCARD9_Path(t *testing.T) {
 
 // TestCARD10_Deterministic asks the same a few times.
 func TestCARD10_Deterministic(t *testing.T) {
+	asGiven(t)
 	args := []string{"card", "path", suiteFile(t, "says_no"), suiteFile(t, "contradicts"), "--feature", "streaming_message,pause_resume", "--shared-context", "--output", "json"}
 	first := answers(t, "CARD-10", 3, args)
 	for range 4 {
@@ -180,6 +191,7 @@ func TestCARD10_Deterministic(t *testing.T) {
 
 // TestCARD11_Stability diffs contracts and cards.
 func TestCARD11_Stability(t *testing.T) {
+	asGiven(t)
 	data, err := os.ReadFile("../tests/conformance/capability-discovery.json")
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +231,7 @@ func TestCARD11_Stability(t *testing.T) {
 
 // TestCARD14_EveryProblem is the whole list for a card with many, by the binary.
 func TestCARD14_EveryProblem(t *testing.T) {
+	asGiven(t)
 	card := put(t, "card.json", []byte(`{"name":"A","name":"B","url":"http://a.example.com","x":1,"supportedInterfaces":[],"capabilities":{},"defaultInputModes":["text/plain"],
 		"securityRequirements":[{"schemes":{"nowhere":{"list":[]}}}],"skills":[{"id":"s","name":"S","description":"","tags":["t"]},{"id":"s","name":"T","description":"T","tags":["t"]}]}`))
 	for strict, severity := range map[string]string{"--strict": "error", "--strict=false": "warning"} {
@@ -232,6 +245,7 @@ func TestCARD14_EveryProblem(t *testing.T) {
 // TestCARD20_Extension: the contract has its own URI, under which alone its
 // declarations count.
 func TestCARD20_Extension(t *testing.T) {
+	asGiven(t)
 	answers(t, "CARD-20", 0, []string{"card", "check", suiteFile(t, "in_extension"), "--feature", "context_reuse," + agentcard.ContractURI}, "compatible")
 	answers(t, "CARD-20", 3, []string{"card", "check", suiteFile(t, "in_extension", "capability-contract/v1", "capability-contract/v2"), "--feature", "context_reuse"}, "does not declare context_reuse")
 }

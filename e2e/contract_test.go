@@ -65,6 +65,7 @@ func suiteCards(t *testing.T) map[string]json.RawMessage {
 // TestCARD15_SameBytes holds the bytes that are signed against those of the
 // JavaScript SDK, card by card.
 func TestCARD15_SameBytes(t *testing.T) {
+	asGiven(t)
 	var names []string
 	var all []json.RawMessage
 	for name, raw := range suiteCards(t) {
@@ -97,6 +98,7 @@ func TestCARD15_SameBytes(t *testing.T) {
 // TestCARD15_SignedByCommand signs with the command and verifies with the SDK, and
 // the other way round.
 func TestCARD15_SignedByCommand(t *testing.T) {
+	asGiven(t)
 	key := newKey(t)
 	private, public := put(t, "key.jwk", key.JWK()), put(t, "keys.json", token.JWKS(key.Public()).AppendJSON(nil))
 	named := []byte(`{"keys":[` + strings.Replace(string(key.Public().JWK().AppendJSON(nil)), "{", `{"kid":"`+key.Public().Thumbprint()+`",`, 1) + `]}`)
@@ -139,6 +141,7 @@ func TestCARD15_SignedByCommand(t *testing.T) {
 // TestCARD16_Fetch has the command fetch cards of servers that are up to
 // something.
 func TestCARD16_Fetch(t *testing.T) {
+	asGiven(t)
 	card := []byte(suiteCards(t)["plain"])
 	var asked, unchanged atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(card) }))
@@ -184,6 +187,7 @@ func TestCARD16_Fetch(t *testing.T) {
 // TestCARD17_Suite answers the conformance suite with the built program, and
 // notices a case whose answer was changed.
 func TestCARD17_Suite(t *testing.T) {
+	asGiven(t)
 	out, code := command(t, "conformance", "run", "../tests/conformance")
 	if code != 0 || !strings.Contains(out, "capability-discovery.json, cases   68       68") {
 		t.Errorf("CARD-17 exit %d\n%s", code, out)

@@ -103,6 +103,7 @@ func TestStoreCopy(t *testing.T) {
 // TestATK43_ARestoredDatabaseIsNotServed restores a dump: while it is the last state the
 // server continues; when the log has grown since, a witness knows, and nothing is served.
 func TestATK43_ARestoredDatabaseIsNotServed(t *testing.T) {
+	asGiven(t)
 	w := start(t, options{database: databases.Database(t), extra: "defaults: {request_rate: 0}\nevidence: {origin: " + logName + "}\n"})
 	v := newWatcher(t, "witness.example.com/pg", w.logKey())
 	w.again(func() { w.under("", v) })

@@ -44,6 +44,7 @@ func attemptBy(agent, skill, target string) string {
 // Programs that ask for decisions are held to the rules about data: the label of what an
 // attempt reads is noted with the decision, and stays with the agent that the guard names.
 func TestATK113_DataOfProgramsHasAnOrigin(t *testing.T) {
+	asGiven(t)
 	w := newDataDesk(t)
 	ask := func(body string) opinion { return w.asks("evaluation", guardToken, body) }
 	yes := func(what string, o opinion) {
@@ -91,6 +92,7 @@ func TestATK113_DataOfProgramsHasAnOrigin(t *testing.T) {
 // A door that does not show results notes their label with the decision, so a later call of
 // the caller is held to the rules. No value of such a result vouches for anything.
 func TestATK113_DataAtDoorsWithoutResultsHasAnOrigin(t *testing.T) {
+	asGiven(t)
 	d := newDataTown(t)
 	text := (&bank{town: d.town}).file("powerbox.yaml")
 	at := "127.0.0.1:" + freePort(t)

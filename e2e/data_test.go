@@ -214,14 +214,19 @@ func hears(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestDataHasAnOrigin(t *testing.T) { newDataTown(t).hasAnOrigin(t) }
+func TestDataHasAnOrigin(t *testing.T) {
+	asGiven(t)
+	newDataTown(t).hasAnOrigin(t)
+}
 
 // Labels that one remote gateway makes hold at the others, and at the server's own gateway.
 func TestDataHasAnOriginAtRemoteGateways(t *testing.T) {
+	asGiven(t)
 	newDataTown(t, "mail", "contacts", "bank").hasAnOrigin(t)
 }
 
 func TestDataHasAnOriginAtSomeRemoteGateways(t *testing.T) {
+	asGiven(t)
 	d := newDataTown(t, "mail", "bank")
 	t.Run("ATK-113 an injected account is not paid", d.injected)
 	t.Run("ATK-114 nothing sheds what was read", d.notShed)

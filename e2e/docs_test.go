@@ -130,6 +130,7 @@ func saysLines(got, want []string) (missing string, ok bool) {
 // TestGATE12_FleetOfTheDocs plays docs/how-to/graph.md on the fleet that its generator
 // writes.
 func TestGATE12_FleetOfTheDocs(t *testing.T) {
+	asGiven(t)
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/fleet", dir)
 	cmd.Dir = ".."

@@ -69,6 +69,7 @@ func TestADoorAtARemoteGateway(t *testing.T) {
 
 // TestFlagsOfADoorThatDoNotGoTogether names the flag that is missing.
 func TestFlagsOfADoorThatDoNotGoTogether(t *testing.T) {
+	asGiven(t)
 	for _, c := range []struct{ flags, want string }{
 		{"--door-path=/x", "go with --door-listen"},
 		{"--door-listen=0.0.0.0:1", "--door-token-file"},

@@ -76,6 +76,7 @@ func unimplemented(t *testing.T) string {
 // TestCARD12_NothingIsServed has an agent declare everything and refuse every call, over HTTP+JSON
 // and gRPC: streams, the extended card and the interface itself are on record as not served.
 func TestCARD12_NothingIsServed(t *testing.T) {
+	asGiven(t)
 	for _, on := range []wire{{overREST, "1.0"}, {overGRPC, "1.0"}} {
 		t.Run(on.String(), func(t *testing.T) {
 			var at string

@@ -12,6 +12,7 @@ import (
 // record with the call. What the card does not declare, and refusals that are about
 // something else, are no drift.
 func TestCARD12_DeclaredAndNotServed(t *testing.T) {
+	asGiven(t)
 	stream := text("SendStreamingMessage", "hello")
 	push := rpc("CreateTaskPushNotificationConfig", map[string]any{"taskId": "t1", "id": "c1", "url": "https://example.com/hook"})
 	extended := rpc("GetExtendedAgentCard", map[string]any{})

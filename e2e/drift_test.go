@@ -11,6 +11,7 @@ import (
 // TestCARD12_Drift has an agent do what its card does not declare: it is on record
 // with the call, and, where the operator says so, the caller does not get it.
 func TestCARD12_Drift(t *testing.T) {
+	asGiven(t)
 	const (
 		event   = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"statusUpdate\":{\"taskId\":\"t1\",\"contextId\":\"c1\",\"status\":{\"state\":\"TASK_STATE_WORKING\"}}}}\n\n"
 		partial = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"message\":{\"messageId\":\"m\",\"role\":\"ROLE_AGENT\",\"partial\":true,\"parts\":[{\"text\":\"a secret\"}]}}}\n\n"
@@ -79,6 +80,7 @@ func TestCARD12_Drift(t *testing.T) {
 // TestCARD12_Push: push notifications that a card does not declare are refused
 // before the agent is asked, since events leave it directly.
 func TestCARD12_Push(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	asked := 0
 	agent.call = func(w http.ResponseWriter, _ *http.Request) {
@@ -104,6 +106,7 @@ func TestCARD12_Push(t *testing.T) {
 // TestCARD13_Pinned: a card that widens what the operator agreed to is not used,
 // whatever was granted, until the operator consents; what it drops is gone at once.
 func TestCARD13_Pinned(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}}`)
 	pinned := agent.cardText("")

@@ -103,6 +103,7 @@ func TestATK86_EveryEntranceOnADiskThatHangs(t *testing.T) {
 // Readers of the log are locked out in PostgreSQL: reads of operators and of people are
 // refused in time, too.
 func TestATK86_ReadsOfALogThatIsLocked(t *testing.T) {
+	asGiven(t)
 	database := databases.Database(t)
 	b := newBank(t, bankOptions{database: database})
 	b.with(aSecond)

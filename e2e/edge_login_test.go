@@ -110,6 +110,7 @@ func (b *pagesBank) flood(address string, times int) int {
 // TestATK67_AFloodOfLoginsStopsNoLogin begins a login, has another address begin more than
 // any table holds, and finishes the first. Then another person logs in.
 func TestATK67_AFloodOfLoginsStopsNoLogin(t *testing.T) {
+	asGiven(t)
 	b := behindProvider(t, "")
 	alice := b.visitorFrom("127.0.0.1")
 	status, where := alice.begins()
@@ -141,6 +142,7 @@ func TestATK67_AFloodOfLoginsStopsNoLogin(t *testing.T) {
 // TestATK67_LoginsAreLimitedInTotal has many addresses begin logins. Logins that were
 // begun can still be finished.
 func TestATK67_LoginsAreLimitedInTotal(t *testing.T) {
+	asGiven(t)
 	b := behindProvider(t, "  logins: 20\n  logins_per_address: 10\n")
 	alice := b.visitorFrom("127.0.0.1")
 	_, where := alice.begins()

@@ -18,6 +18,7 @@ import (
 // server. Further clients are told to come back, the log has one line, and the server
 // serves again once the descriptors are given back.
 func TestATK81_WithoutFileDescriptorsClientsAreTurnedAway(t *testing.T) {
+	asGiven(t)
 	backend := newStock(t, "search_documents")
 	at := "127.0.0.1:" + freePort(t)
 	dir := t.TempDir()

@@ -218,6 +218,7 @@ func TestATK25_ARelayWithoutItsServer(t *testing.T) {
 
 // TestRelayIsChecked refuses to run a relay that lacks what it is safe by.
 func TestRelayIsChecked(t *testing.T) {
+	asGiven(t)
 	key := strings.Repeat("A", 43)
 	short := filepath.Join(t.TempDir(), "short")
 	if err := os.WriteFile(short, []byte("short"), 0o600); err != nil {

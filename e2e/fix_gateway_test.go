@@ -61,6 +61,7 @@ func (a *rawAgent) says(kind, body string) {
 
 // The extended card leads past the gateway as the public one would.
 func TestSEP1_ExtendedCardsAreRewritten(t *testing.T) {
+	asGiven(t)
 	a := newRawAgent(t)
 	w := behind(t, a.stock, "observe", "")
 	ask := func(kind, body string) answer {
@@ -89,6 +90,7 @@ func TestSEP1_ExtendedCardsAreRewritten(t *testing.T) {
 
 // What may have been done must not be reported as refused.
 func TestLostAnswersAreUnknown(t *testing.T) {
+	asGiven(t)
 	a := newRawAgent(t)
 	w := behind(t, a.stock, "observe", "")
 	a.call = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -139,6 +141,7 @@ func TestATK18_TheLastEventOfAStreamIsBound(t *testing.T) {
 
 // What the caller adds to the URL continues in observe alone.
 func TestATK22_QueriesThatNobodyChecks(t *testing.T) {
+	asGiven(t)
 	a := newRawAgent(t)
 	a.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	for mode, want := range map[string]string{"observe": "tenant=t1&A2A-Version=1.0&admin=1", "prefer": "tenant=t1&A2A-Version=1.0"} {
@@ -157,6 +160,7 @@ func TestATK22_QueriesThatNobodyChecks(t *testing.T) {
 // Calls do not each fetch an unavailable card, and a caller that gives up does
 // not end the fetch for others.
 func TestATK55_CardsAreFetchedOnce(t *testing.T) {
+	asGiven(t)
 	a := newRawAgent(t)
 	var held atomic.Bool
 	var broken atomic.Int32
@@ -210,6 +214,7 @@ func TestATK55_CardsAreFetchedOnce(t *testing.T) {
 
 // A new key is free, so it does not give a new rate.
 func TestATK55_KeysGiveNoRate(t *testing.T) {
+	asGiven(t)
 	a := newRawAgent(t)
 	a.says("application/json", `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	w := behind(t, a.stock, "observe", "defaults: {request_rate: 2}")

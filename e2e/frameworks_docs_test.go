@@ -30,6 +30,7 @@ var frameworkRows = map[string]struct{ framework, call, file, version string }{
 
 // The table names every adapter that the cases run on, with the version that runs.
 func TestFrameworksPageNamesWhatRuns(t *testing.T) {
+	asGiven(t)
 	page, err := os.ReadFile(frameworksPage)
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +73,7 @@ func examplesIn(t *testing.T, language string) []string {
 
 // The examples of the page work as they are written.
 func TestFrameworksPageExamples(t *testing.T) {
+	asGiven(t)
 	t.Run("Python", func(t *testing.T) {
 		module, err := filepath.Abs("../integrations/python")
 		if err != nil {
@@ -154,6 +156,7 @@ func TestFrameworksPageExamples(t *testing.T) {
 
 // Tools that an adapter in TypeScript cannot guard are an error when the program starts.
 func TestFrameworksRefuseWhatTheyCannotGuard(t *testing.T) {
+	asGiven(t)
 	cmd := inNode("unguarded")(t)
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v\n%s", err, out)

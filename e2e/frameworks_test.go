@@ -213,6 +213,7 @@ var questionPage = regexp.MustCompile(`/approve/([A-Za-z0-9_-]+)`)
 
 // Every adapter passes every case against the running server.
 func TestFrameworkConformance(t *testing.T) {
+	asGiven(t)
 	cases, err := conformance.Cases()
 	if err != nil || len(cases) != 40 {
 		t.Fatalf("%d cases, %v; want 40", len(cases), err)

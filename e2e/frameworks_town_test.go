@@ -71,6 +71,7 @@ func frameworkTown(t *testing.T, adapters []string) *town {
 		fmt.Fprintf(&scopes, "  %[1]s-lead: {tools: [%[2]s], %[1]s-helper: [work/do]}\n  %[1]s-spare: {tools: [%[2]s]}\n  %[1]s-helper: {tools: [fs/read]}\n", a, frameworkLead)
 	}
 	w.write("powerbox.yaml", fmt.Sprintf(frameworkConfiguration, port, w.url, strings.Join(guards, ", "), agents.String(), offers.String(), skills.String(), scopes.String()))
+	w.migrate()
 	w.boot()
 	return w
 }

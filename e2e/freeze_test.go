@@ -174,6 +174,7 @@ func tryATK24StreamsAreCutWhileNothingFlows(t *testing.T) {
 
 // TestATK24_FreezeIsInForceInObserve: an operator's stop is no trial.
 func TestATK24_FreezeIsInForceInObserve(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	w := behind(t, agent.stock, "observe", "")

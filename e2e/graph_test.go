@@ -31,6 +31,7 @@ wiring:
 
 // TestGATE12_StaticAnalysis: from files alone, with exit codes for CI.
 func TestGATE12_StaticAnalysis(t *testing.T) {
+	asGiven(t)
 	good := put(t, "delegation.yaml", []byte(delegation))
 	answers(t, "GATE-12", 0, []string{"graph", "check", good}, "0 findings")
 	for name, c := range map[string]struct {
@@ -77,6 +78,7 @@ func TestGATE12_StaticAnalysis(t *testing.T) {
 // TestGATE12_SARIF: findings with file and line, for the review tools of code
 // hosts.
 func TestGATE12_SARIF(t *testing.T) {
+	asGiven(t)
 	file := put(t, "delegation.yaml", []byte(strings.Replace(delegation, "requires: [mail.send]", "requires: [mail.read]", 1)))
 	out := answers(t, "GATE-12", 4, []string{"graph", "check", file, "--output", "sarif"})
 	var sarif struct {
@@ -118,6 +120,7 @@ func TestGATE12_SARIF(t *testing.T) {
 
 // TestGATE12_Fleet shows and checks 200 agents.
 func TestGATE12_Fleet(t *testing.T) {
+	asGiven(t)
 	type agent struct {
 		Operations []string `json:"operations"`
 	}
@@ -168,6 +171,7 @@ func TestGATE12_Fleet(t *testing.T) {
 // TestGATE13_Declarations: one format, checked key by key with file and line, and
 // who gains or loses what.
 func TestGATE13_Declarations(t *testing.T) {
+	asGiven(t)
 	good := put(t, "delegation.yaml", []byte(delegation))
 	wider := put(t, "delegation.yaml", []byte(strings.Replace(delegation, "mailer: [mail.send]", "mailer: [mail.*]", 1)))
 	answers(t, "GATE-13", 0, []string{"graph", "diff", good, wider}, "+ reports gains mail.read at mailer")
@@ -199,6 +203,7 @@ func TestGATE13_Declarations(t *testing.T) {
 
 // TestGATE14_Checklist: the five questions, each with the missing parts.
 func TestGATE14_Checklist(t *testing.T) {
+	asGiven(t)
 	file := put(t, "delegation.yaml", []byte(delegation))
 	out := answers(t, "GATE-14", 4, []string{"graph", "checklist", file}, "[x] every agent declares its surface", "[x] every orchestrator declares a scope", "[x] the gate is in place", "[x] a refusal is an explicit failure", "delegation.yaml is not under version control")
 	if strings.Count(out, "[ ]") != 1 {
@@ -224,6 +229,7 @@ func TestGATE14_Checklist(t *testing.T) {
 
 // TestGATE1_Preflight: the check before a hand-off, in the very words of GATE-3.
 func TestGATE1_Preflight(t *testing.T) {
+	asGiven(t)
 	file := put(t, "delegation.yaml", []byte(delegation))
 	answers(t, "GATE-1", 0, []string{"graph", "preflight", "reports", "mailer", "--requires", "mail.send", file}, "yes")
 	out := answers(t, "GATE-3", 3, []string{"graph", "preflight", "reports", "mailer", "--requires", "mail.read,mail.send,mail.purge", file})

@@ -104,6 +104,7 @@ func (a *codingAgent) installed() string {
 
 // A scripted client installs the guard, is decided by its hooks, and looks up its grant over MCP.
 func TestCodingAgentIsGuardedThroughHooksAndMCP(t *testing.T) {
+	asGiven(t)
 	a := newCodingAgent(t)
 	a.must("version: 1\nread: [.]\nrun: [git diff, ls]\n", "guard", "grant", "-", "--yes")
 	if out, err := a.run("n\n", "guard", "install", "claude-code"); err == nil || !strings.Contains(out, "+++") {
@@ -158,6 +159,7 @@ func TestCodingAgentIsGuardedThroughHooksAndMCP(t *testing.T) {
 
 // Without a daemon nothing is allowed, reading included, and a program that is gone blocks too.
 func TestCodingAgentIsDeniedWithoutADaemon(t *testing.T) {
+	asGiven(t)
 	a := newCodingAgent(t, "POWERBOX_GUARD_NO_START=1")
 	a.must("version: 1\nread: [.]\nrun: [ls]\n", "guard", "grant", "-", "--yes")
 	a.must("", "guard", "install", "claude-code", "--yes")

@@ -62,6 +62,7 @@ func pays(amount string) string {
 // GATE-3: a stock client of AuthZEN tries what a person has to approve. It is told where
 // the person is asked; the same attempt is then allowed once, and no other one.
 func TestGATE3_AGuardAsksAPerson(t *testing.T) {
+	asGiven(t)
 	w := askingGuards(t)
 	try := func(body string) opinion { return w.asks("evaluation", guardToken, body) }
 	waits := func(what, body string) guard.Pending {
@@ -146,6 +147,7 @@ func TestGATE3_AGuardAsksAPerson(t *testing.T) {
 
 // GATE-3: people are not asked about calls that are denied anyway.
 func TestGATE3_AGuardAsksOnlyWhatIsMissing(t *testing.T) {
+	asGiven(t)
 	w := askingGuards(t)
 	body := strings.Replace(pays("10"), `"id":"triage"`, `"id":"refunds"`, 1) // which has no scope at itself
 	if o := w.asks("evaluation", guardToken, body); *o.Decision || o.askedOf(t).ID != "" || len(o.Context.Missing) == 0 {
@@ -162,6 +164,7 @@ func TestGATE3_AGuardAsksOnlyWhatIsMissing(t *testing.T) {
 
 // GATE-3: a user is asked about an attempt in the user's own name.
 func TestGATE3_AGuardAsksTheUser(t *testing.T) {
+	asGiven(t)
 	w := askingGuards(t)
 	body := `{"subject":{"type":"user","id":"alice"},"action":{"name":"write"},"resource":{"type":"record","id":"record-1"}}`
 	p := w.asks("evaluation", guardToken, body).askedOf(t)
@@ -183,6 +186,7 @@ func TestGATE3_AGuardAsksTheUser(t *testing.T) {
 
 // GATE-3: the clients in Go and Python wait for the person, and run an approved call once.
 func TestGATE3_ClientsWaitForAPerson(t *testing.T) {
+	asGiven(t)
 	w := askingGuards(t)
 	g := w.gate()
 	attempt := guard.Attempt{From: "triage", To: "refunds", Skill: "pay", Arguments: json.RawMessage(`{"amount":"from Go"}`)}

@@ -26,6 +26,7 @@ type result struct {
 
 // A Swarm-style function in Go returns no target outside the scope (GATE-8).
 func TestGATE8_GoFunctions(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	target := func(r result) string {
 		if r.agent == nil {
@@ -61,6 +62,7 @@ func TestGATE8_GoFunctions(t *testing.T) {
 
 // Requests in and out are asked about (GATE-6).
 func TestGATE6_RequestsOfAProgram(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	attempt := func(r *http.Request) (guard.Attempt, error) {
 		skill := map[string]string{http.MethodGet: "read_file", http.MethodDelete: "delete_file"}[r.Method]
@@ -127,6 +129,7 @@ func TestGATE6_RequestsOfAProgram(t *testing.T) {
 // TestATK83_GuardedHandlersSayThatNothingRan has a handler refuse a request, over what the
 // handler behind would have said: a holder repeats only calls of which nothing was executed.
 func TestATK83_GuardedHandlersSayThatNothingRan(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	attempt := func(r *http.Request) (guard.Attempt, error) {
 		return guard.Attempt{From: "triage", To: strings.TrimPrefix(r.URL.Path, "/")}, nil

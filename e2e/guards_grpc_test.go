@@ -179,6 +179,7 @@ func talk(t *testing.T, cc *grpc.ClientConn, method string, messages ...string) 
 // Calls of gRPC in and out are asked about: a refused call reaches no method and
 // has its reasons in the status, and every attempt is on record with its outcome.
 func TestGATE6_CallsOfGRPC(t *testing.T) {
+	asGiven(t)
 	for _, side := range []string{"server", "client"} {
 		t.Run(side, func(t *testing.T) {
 			w := guardTown(t, "scoped")
@@ -228,6 +229,7 @@ func TestGATE6_CallsOfGRPC(t *testing.T) {
 // A stream of which a message is refused is broken off: its peer does not take what
 // went before for all that there was, also where the caller continues or goes away.
 func TestGATE6_StreamsAreNotCutShort(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	f := &filesOfGRPC{}
 	g := &guardgrpc.Guard{Gate: w.gate(), Attempt: readsAndDeletes}
@@ -307,6 +309,7 @@ func saysWhy(t *testing.T, side string, err error) {
 
 // Where the gate does not answer nothing is let through.
 func TestGATE6_CallsOfGRPCWithoutAGate(t *testing.T) {
+	asGiven(t)
 	f := &filesOfGRPC{}
 	gate := (&town{url: "http://127.0.0.1:9"}).gate()
 	for name, of := range map[string]struct {

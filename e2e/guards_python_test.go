@@ -11,6 +11,7 @@ import (
 // file that has no dependencies: a call outside the scope raises (GATE-8), is on
 // record (GATE-10), and never runs.
 func TestGATE8_PythonFunctions(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	module, err := filepath.Abs("../integrations/python")
 	if err != nil {

@@ -23,6 +23,7 @@ func guardTown(t *testing.T, mode string) *town {
 	w.write("other.token", strings.ToUpper(guardToken))
 	w.write("policies.cedar", certificationPolicies)
 	w.write("powerbox.yaml", fmt.Sprintf(guardedConfiguration, port, w.url, aliceToken, mode))
+	w.migrate()
 	w.boot()
 	return w
 }
@@ -137,6 +138,7 @@ func (w *town) asks(path, token, body string, header ...string) opinion {
 // The requests of the certification scenario of AuthZEN 1.0 (openid/authzen,
 // certification/authorization-api-1_0-scenario.md), Basic, with its sections.
 func TestGATE1_AuthZENBasic(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	subject := func(id, more string) string { return fmt.Sprintf(`"subject":{"type":"user","id":"%s"%s}`, id, more) }
 	action := func(name, more string) string { return fmt.Sprintf(`"action":{"name":"%s"%s}`, name, more) }
@@ -197,6 +199,7 @@ func TestGATE1_AuthZENBasic(t *testing.T) {
 
 // The same, Batch.
 func TestGATE1_AuthZENBatch(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	const (
 		alice, bob = `"subject":{"type":"user","id":"alice"}`, `"subject":{"type":"user","id":"bob"}`
@@ -257,6 +260,7 @@ func attempt(from, to, action, properties string) string {
 // What agents inside a program try is decided by Caps(B) meet Scope(A), with the
 // missing set, and recorded (GATE-10).
 func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
+	asGiven(t)
 	w := guardTown(t, "scoped")
 	for name, q := range map[string]struct {
 		body, missing, code string
@@ -337,6 +341,7 @@ func TestGATE10_AttemptsInsideAProgram(t *testing.T) {
 // An agent inside a program is issued for, and nothing is forwarded to it, in any
 // mode.
 func TestGATE4_NothingIsForwardedIntoAProgram(t *testing.T) {
+	asGiven(t)
 	scoped := guardTown(t, "scoped")
 	if got := scoped.post(scoped.url+"/agents/files", rpc("tools/call", map[string]any{"name": "read_file", "arguments": map[string]any{}}), http.Header{}); got.Error == nil || got.Error.Code != -32601 {
 		t.Errorf("a tool is called at the gateway: %s", got.Raw)

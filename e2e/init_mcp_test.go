@@ -12,6 +12,7 @@ import (
 // and writes a configuration that observes them, with every guess marked and no variable
 // of the environment in it but those that are named.
 func TestOPS_InitOfAnMCPServerThatIsACommand(t *testing.T) {
+	asGiven(t)
 	dir := t.TempDir()
 	run := func(args ...string) (string, int) {
 		cmd := exec.Command(binary, args...)

@@ -11,6 +11,7 @@ import (
 // links in a folder that anybody may write, of any mode. It is the same server then, and
 // a key that is another one stays.
 func TestKeysInstall(t *testing.T) {
+	asGiven(t)
 	w := start(t, options{database: databases.Database(t)})
 	alice := w.caller(aliceToken)
 	held := alice.reports()

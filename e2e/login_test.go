@@ -88,6 +88,7 @@ func (b *browser) loginAtProvider(page string) {
 // TestAAPA6_LoginAtAnOpenIDProvider logs in through an OpenID provider of another
 // hand, and approves.
 func TestAAPA6_LoginAtAnOpenIDProvider(t *testing.T) {
+	asGiven(t)
 	b := behindProvider(t, "")
 	agent := b.host().register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
 	w := openBrowser(t)
@@ -106,6 +107,7 @@ func TestAAPA6_LoginAtAnOpenIDProvider(t *testing.T) {
 // TestAAPA6_LoginThatIsNotFresh approves with a login that is no longer fresh:
 // approving requires a new login, and denying does not.
 func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
+	asGiven(t)
 	b := behindProvider(t, "  fresh: 1s\n")
 	host := b.host()
 	agent := host.register(map[string]any{"name": "Helper", "capabilities": []any{"check_balance"}})
@@ -141,6 +143,7 @@ func TestAAPA6_LoginThatIsNotFresh(t *testing.T) {
 // TestATK47_LoginOfOthers sends the callback of a login values of another
 // login: no cookie, another state, another's code, a code twice.
 func TestATK47_LoginOfOthers(t *testing.T) {
+	asGiven(t)
 	b := behindProvider(t, "")
 	begin := func(v *visitor, next string) url.Values {
 		t.Helper()
@@ -196,6 +199,7 @@ var invitation = regexp.MustCompile(`http://\S+/first\?secret=\S+`)
 // TestATK50_TheFirstURLIsGoodOnce has someone else who has seen the printed URL follow the
 // administrator: before there is a passkey, and after the first was taken out again.
 func TestATK50_TheFirstURLIsGoodOnce(t *testing.T) {
+	asGiven(t)
 	b, w, _ := linkTown(t, "")
 	secret := url.Values{"secret": {strings.TrimPrefix(invitation.FindString(b.log.String()), b.url+"/first?secret=")}}
 	again := func(when string) {
@@ -226,6 +230,7 @@ func TestATK50_TheFirstURLIsGoodOnce(t *testing.T) {
 // TestAAPA7_FirstAdministrator begins without any provider of logins: the printed
 // URL is good for one passkey, with which the administrator logs in from then on.
 func TestAAPA7_FirstAdministrator(t *testing.T) {
+	asGiven(t)
 	at := "localhost:" + freePort(t)
 	b := serveBank(t, at, "", "")
 	// It was printed before the server was ready, but what it prints comes through a

@@ -235,6 +235,7 @@ permit(principal == User::"user:id1", action in Action::"notes/notes:write", res
 // identity provider says. A tool that policy leaves to a person waits for that person. A remote
 // gateway lets it in by the token of its server.
 func TestMCPsClientGetsInByItsCompany(t *testing.T) {
+	asGiven(t)
 	for name, apart := range map[string]bool{"at the server": false, "at a remote gateway": true} {
 		t.Run(name, func(t *testing.T) {
 			idp := openCompany(t)
@@ -333,6 +334,7 @@ func (c *company) token(b *pagesBank, resource string) string {
 // no token for another agent, and none that was changed, gets in. One that gets in asks for
 // nothing more.
 func TestARemoteGatewayTakesTokensForItself(t *testing.T) {
+	asGiven(t)
 	idp := openCompany(t)
 	b, notes := startCrossApp(t, idp, true, "notes, other")
 	own, other := idp.token(b, notes), idp.token(b, b.url+"/agents/other")
@@ -394,6 +396,7 @@ func TestARemoteGatewayTakesTokensForItself(t *testing.T) {
 // TestARemoteGatewayWithoutOAuth: the gateway of an agent that OAuth clients do not reach
 // starts beside those that they do, and takes no token.
 func TestARemoteGatewayWithoutOAuth(t *testing.T) {
+	asGiven(t)
 	idp := openCompany(t)
 	b, notes := startCrossApp(t, idp, true, "other")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, notes, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))

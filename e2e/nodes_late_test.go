@@ -14,6 +14,7 @@ import (
 // TestATK24_NothingGoesOnThatEndedMeanwhile has the record of a decision wait for the
 // database, as in a failover, until the capability has ended: the call does not continue.
 func TestATK24_NothingGoesOnThatEndedMeanwhile(t *testing.T) {
+	asGiven(t)
 	w := start(t, options{database: databases.Database(t)})
 	alice := w.caller(aliceToken)
 	c := alice.reports()
@@ -49,6 +50,7 @@ func TestATK24_NothingGoesOnThatEndedMeanwhile(t *testing.T) {
 // is refused after the deadline. When the wait ends its record is there, followed by an
 // outcome that says that the call was not made.
 func TestATK86_ADatabaseThatWaits(t *testing.T) {
+	asGiven(t)
 	cluster, err := pgtest.New("fsync=on")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ func (n *nodes) on(node int) { n.client, n.grpc = n.at(node), n.each[node].grpc 
 // at another node of one database, and tries to use again at the other node what the
 // first node has used up.
 func TestNodesAnswerForEachOther(t *testing.T) {
+	asGiven(t)
 	n := startNodes(t, 2, options{mail: ", approval: true"})
 	w := n.town
 	alice := w.caller(aliceToken)
@@ -132,6 +133,7 @@ func (n *nodes) revokesElsewhere(t *testing.T, alice *caller) {
 // TestEXT16_OverGRPCAtAnotherNode: what one node revokes, and the mode that it sets,
 // hold at the listeners for gRPC of the others with the next call.
 func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
+	asGiven(t)
 	n := startNodes(t, 2, options{on: wire{overGRPC, "1.0"}})
 	alice := n.caller(aliceToken)
 	n.revokesElsewhere(t, alice)
@@ -147,6 +149,7 @@ func TestEXT16_OverGRPCAtAnotherNode(t *testing.T) {
 // TestATK9_AtGatewaysOfTwoNodes: a proof that one remote gateway used up is used up at
 // another one, which asks another node.
 func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
+	asGiven(t)
 	w, all := startRemote(t, 2, options{database: databases.Database(t)})
 	n := w.split(2)
 	for i, r := range all {
@@ -172,6 +175,7 @@ func TestATK9_AtGatewaysOfTwoNodes(t *testing.T) {
 // TestEXT16_AStreamIsCutByAnotherNode: a revocation at one node cuts at once the
 // streams that another node serves under the capability.
 func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	n := startNodes(t, 2, options{upstream: agent.url})
@@ -187,6 +191,7 @@ func TestEXT16_AStreamIsCutByAnotherNode(t *testing.T) {
 // TestNodesShareAgents: what one node of a provider took or changed holds at the other
 // with the next request.
 func TestNodesShareAgents(t *testing.T) {
+	asGiven(t)
 	b := newBank(t, bankOptions{database: databases.Database(t)})
 	n := b.split(2)
 	m := b.active("alice", "check_balance")
@@ -207,6 +212,7 @@ func TestNodesShareAgents(t *testing.T) {
 
 // ATK-43: keys that signed what a database had are no good at an empty one.
 func TestATK43_UsedKeysAtAnEmptyDatabase(t *testing.T) {
+	asGiven(t)
 	w := start(t, options{database: databases.Database(t)})
 	w.caller(aliceToken).reports()
 	w.stop()

@@ -172,6 +172,7 @@ func (n *nodes) verified(node int) (bundle []byte, report evidence.Report) {
 // and again, while 32 clients call the node that answers. Every answered call is in
 // the log, which verifies at the other node.
 func TestEXT27_ANodeIsKilledWhileManyAppend(t *testing.T) {
+	asGiven(t)
 	const clients, kills = 32, 3
 	n := startNodes(t, 2, options{extra: "defaults: {request_rate: 0}\n"})
 	answers := &answered{client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}}
@@ -222,6 +223,7 @@ func (w *town) verb(args ...string) (string, error) {
 // TestMigrateRefusesWhatItDoesNotKnow: a server does not start on a schema that is not
 // its own, and says what to do.
 func TestMigrateRefusesWhatItDoesNotKnow(t *testing.T) {
+	asGiven(t)
 	w := start(t, options{database: databases.Database(t)})
 	steps, err := filepath.Glob("../internal/store/postgres/migrations/*.sql")
 	if err != nil || len(steps) == 0 {

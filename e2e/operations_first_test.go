@@ -26,6 +26,7 @@ func TestOperatorsFirstRun(t *testing.T) {
 // TestOperatorsFirstAdministrator prints the URL that makes a first administrator only where
 // the configuration has something for people: a reader of the output can open it.
 func TestOperatorsFirstAdministrator(t *testing.T) {
+	asGiven(t)
 	for _, tt := range []struct {
 		name, extra string
 		printed     bool

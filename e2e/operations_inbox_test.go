@@ -14,6 +14,7 @@ import (
 // TestInboxDeniesSeveralAtOnce denies two requests and one that has ended, without
 // script: each is answered singly, and the page tells the result.
 func TestInboxDeniesSeveralAtOnce(t *testing.T) {
+	asGiven(t)
 	b := payBank(t)
 	alice := b.visitor("alice")
 	host := b.host()
@@ -62,6 +63,7 @@ func TestInboxDeniesSeveralAtOnce(t *testing.T) {
 
 // TestInboxIsUsedByKeys moves, chooses and opens by keys. No key approves.
 func TestInboxIsUsedByKeys(t *testing.T) {
+	asGiven(t)
 	b := payBank(t)
 	alice := b.visitor("alice")
 	agent := b.host().register(map[string]any{"name": "Helper", "host_name": "Laptop", "capabilities": []any{"check_balance"}})
@@ -111,6 +113,7 @@ func TestInboxIsUsedByKeys(t *testing.T) {
 // and the choices. The page of a request that was approved lists the grants, and
 // revokes it.
 func TestRefusedAnswerKeepsWhatWasTyped(t *testing.T) {
+	asGiven(t)
 	b := payBank(t)
 	agent := b.host().register(map[string]any{"name": "Rent payer", "host_name": "Laptop", "capabilities": []any{transfers(900, "acc_123")}})
 	w := openBrowser(t)

@@ -127,6 +127,7 @@ func (b *pagesBank) approve(user, id string) {
 // TestTenSecondsForARequest opens requests of agents, three of them attacks: what decides
 // is on the first screen of a phone and of a wide window.
 func TestTenSecondsForARequest(t *testing.T) {
+	asGiven(t)
 	b := payBank(t)
 	w := openBrowser(t)
 	w.login(b.url, "alice", "/approve")

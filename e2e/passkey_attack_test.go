@@ -11,6 +11,7 @@ import (
 // with a passkey add one of its own and take out the person's: each takes a signature for
 // that very thing, and nothing that was signed for something else is one.
 func TestATK47_APasskeyAddsAPasskey(t *testing.T) {
+	asGiven(t)
 	b, w, _ := linkTown(t, "")
 	w.press("header .who button", `form[action="/login/passkey"]`)
 	w.press(`form[action="/login/passkey"] button`, "#waiting")

@@ -84,6 +84,7 @@ func TestATK63_NobodyWhoWasFrozenOrRemovedApproves(t *testing.T) {
 // TestATK63_AdministratorsAreAskedToo freezes an administrator, who then administers
 // nothing, and has another one do it on the page.
 func TestATK63_AdministratorsAreAskedToo(t *testing.T) {
+	asGiven(t)
 	b := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\", \"user:second\"]",
 		"identity:\n  dev:\n    - {name: root, token: root-session-token}\n    - {name: second, token: second-session-token}\n    - {name: alice, token: alice-session-token}\n", "--dev")
 	root, second, alice := b.visitor("root"), b.visitor("second"), b.visitor("alice")

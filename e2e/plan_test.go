@@ -107,6 +107,7 @@ func TestCARD9_AttachKeepsToPlans(t *testing.T) {
 
 // TestCARD9_PlansAreChecked: a plan that names what there is not is an error of the configuration.
 func TestCARD9_PlansAreChecked(t *testing.T) {
+	asGiven(t)
 	for name, c := range map[string]struct{ hops, want string }{
 		"an agent that is not there":  {"[{from: documents, to: documnts}]", `there is no agent "documnts"; did you mean "documents"?`},
 		"a caller that is not there":  {"[{from: nobody, to: documents}]", `there is no caller "nobody"`},

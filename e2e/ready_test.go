@@ -108,6 +108,7 @@ func TestATK76_ALockedFile(t *testing.T) {
 
 // Another session locks the table of the log in PostgreSQL.
 func TestATK76_ALockedTable(t *testing.T) {
+	asGiven(t)
 	database := databases.Database(t)
 	w := start(t, options{extra: aSecond, database: database})
 	alice := w.caller(aliceToken)

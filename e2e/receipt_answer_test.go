@@ -91,7 +91,11 @@ func tryReceipt(t *testing.T, on wire, kind string) {
 	if kind != "application/json" && strings.Index(string(a.Raw), a2a.MemberReceipt) < strings.Index(string(a.Raw), "\n\n") {
 		t.Errorf("EXT-26 it is not in the last event: %s", a.Raw)
 	}
-	w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
+	holds := w.receiptHolds
+	if on == (wire{}) {
+		holds = w.receiptHoldsAlone // one binding stands for all
+	}
+	holds(receipt, a.Header.Get("Powerbox-Decision"))
 
 	a = call("outcome")
 	outcome, rest := memberIn(t, string(a.Raw), a2a.MemberOutcomeReceipt)
@@ -100,7 +104,7 @@ func tryReceipt(t *testing.T, on wire, kind string) {
 		t.Fatalf("EXT-26 %s: beside the receipts %q and %q there is\n%s, want\n%s", a.Header, receipt, outcome, rest, said)
 	}
 	w.receiptHolds(receipt, a.Header.Get("Powerbox-Decision"))
-	w.receiptHolds(outcome, w.outcomeOf(a.Header.Get("Powerbox-Decision")))
+	holds(outcome, w.outcomeOf(a.Header.Get("Powerbox-Decision")))
 }
 
 // outcomeOf is the id of the record of the outcome of a call, which was durable before the
@@ -114,24 +118,43 @@ func (w *town) outcomeOf(decision string) string {
 	return all[0].ID
 }
 
-// receiptHolds has both verifiers look at a receipt, with the record of a decision and with
-// another one.
-func (w *town) receiptHolds(receipt, decision string) {
+// receiptHolds has both verifiers look at a receipt with the record that it is of.
+func (w *town) receiptHolds(receipt, record string) {
+	w.t.Helper()
+	w.judged(receipt, record, false)
+}
+
+// receiptHoldsAlone is receiptHolds, and has both verifiers reject changed receipts and another
+// record.
+func (w *town) receiptHoldsAlone(receipt, record string) {
+	w.t.Helper()
+	w.judged(receipt, record, true)
+}
+
+// judged has both verifiers judge a receipt with its record. With changed, they also judge other
+// forms of the receipt, and another record.
+func (w *town) judged(receipt, id string, changed bool) {
 	w.t.Helper()
 	if len(receipt) == 0 || len(receipt) > evidence.MaxReceipt {
 		w.t.Errorf("EXT-26 a receipt of %d bytes", len(receipt))
 	}
-	a := w.handed()
+	a := w.equipped()
+	a.has("receipt", []byte(receipt))
+	record := w.run("evidence", "show", id)
+	a.has("record", []byte(record))
+	a.judges(receiptCase{"receipt", "record", 0})
+	if !changed {
+		return
+	}
 	all := w.records("limit=2")
-	if all[0].ID == decision {
+	if all[0].ID == id {
 		all = all[1:]
 	}
-	record, other := w.run("evidence", "show", decision), w.run("evidence", "show", all[0].ID)
+	other := w.run("evidence", "show", all[0].ID)
 	bent := strings.Replace(receipt, `"leaf":"cG93`, `"leaf":"cG94`, 1)
 	if record == other || bent == receipt {
 		w.t.Fatal("there is nothing to tell apart")
 	}
-	a.has("receipt", []byte(receipt))
 	var spaced bytes.Buffer
 	if err := json.Indent(&spaced, []byte(strings.ReplaceAll(receipt, "\u2014", `\u2014`)), "", "  "); err != nil {
 		w.t.Fatal(err)
@@ -139,21 +162,30 @@ func (w *town) receiptHolds(receipt, decision string) {
 	a.has("spaced", spaced.Bytes()) // as clients write it again
 	a.has("bent", []byte(bent))
 	a.has("moved", []byte(strings.Replace(receipt, `\nindex `, `\nindex 1`, 1)))
-	a.has("record", []byte(record))
 	a.has("other", []byte(other))
-	for _, c := range []struct {
-		receipt, record string
-		code            int
-	}{{"receipt", "", 0}, {"receipt", "record", 0}, {"spaced", "record", 0}, {"receipt", "other", 4}, {"bent", "", 4}, {"moved", "", 4}} {
-		ours := []string{"evidence", "verify-receipt", c.receipt, "--trust", "trust.json"}
-		js := []string{"verify.mjs", "--receipt", c.receipt, "--trust", "trust.json"}
-		if c.record != "" {
-			ours, js = append(ours, "--record", c.record), append(js, c.record)
-		}
-		first, code := a.runs(filepath.Join(a.dir, "powerbox"), ours...)
-		second, codeJS := a.runs(node(w.t), js...)
-		if code != c.code || codeJS != c.code || c.code == 0 && strings.TrimSpace(first) != strings.TrimSpace(second) {
-			w.t.Errorf("EXT-26 %+v: exit %d and %d, want %d\n%s\n%s", c, code, codeJS, c.code, first, second)
-		}
+	for _, c := range []receiptCase{{"receipt", "", 0}, {"spaced", "record", 0}, {"receipt", "other", 4}, {"bent", "", 4}, {"moved", "", 4}} {
+		a.judges(c)
+	}
+}
+
+// receiptCase is a receipt and a record, "" for none, by their files, and the exit code of both
+// verifiers.
+type receiptCase struct {
+	receipt, record string
+	code            int
+}
+
+// judges has both verifiers judge a case. They agree on what they print of a receipt that holds.
+func (a *auditor) judges(c receiptCase) {
+	a.t.Helper()
+	ours := []string{"evidence", "verify-receipt", c.receipt, "--trust", "trust.json"}
+	js := []string{"verify.mjs", "--receipt", c.receipt, "--trust", "trust.json"}
+	if c.record != "" {
+		ours, js = append(ours, "--record", c.record), append(js, c.record)
+	}
+	first, code := a.runs(filepath.Join(a.dir, "powerbox"), ours...)
+	second, codeJS := a.runs(node(a.t), js...)
+	if code != c.code || codeJS != c.code || c.code == 0 && strings.TrimSpace(first) != strings.TrimSpace(second) {
+		a.t.Errorf("EXT-26 %+v: exit %d and %d, want %d\n%s\n%s", c, code, codeJS, c.code, first, second)
 	}
 }

@@ -23,6 +23,7 @@ const messageOf = `{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m",
 // of agents. Calls that are under way end under the settings that they began with; streams of an
 // agent that is gone are ended with a reason.
 func TestOPS_ReloadReplacesAgents(t *testing.T) {
+	asGiven(t)
 	one, two := newRawAgent(t), newRawAgent(t)
 	for _, a := range []*rawAgent{one, two} {
 		a.card = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, a.cardText("")) }
@@ -111,6 +112,7 @@ func (w *town) postStatus(url string, body []byte) int {
 // TestOPS_ReloadEndsMCPSessions: an MCP server that a reload takes away has no session left: its
 // stream is ended, and a call of the session gets 404, by which clients know that it is over.
 func TestOPS_ReloadEndsMCPSessions(t *testing.T) {
+	asGiven(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -238,6 +238,7 @@ func TestUpstreamTLSIsNotLeft(t *testing.T) {
 // still answers, no stream begins, the open one has its time and ends with an
 // event that says why.
 func TestDrain(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	w := behind(t, agent.stock, "observe", "defaults: {drain: 1s, drain_notice: 4s}\n")
@@ -283,6 +284,7 @@ func saysThatItPasses(t *testing.T, last string) {
 
 // TestSecondSignal ends a server at once that has a minute to drain.
 func TestSecondSignal(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	w := behind(t, agent.stock, "observe", "defaults: {drain: 1m}\n")
@@ -298,6 +300,7 @@ func TestSecondSignal(t *testing.T) {
 
 // TestStreamsOfOneCaller bounds how many streams a caller has open.
 func TestStreamsOfOneCaller(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	w := behind(t, agent.stock, "observe", "limits: {streams: 2, header: 4KiB}\n")

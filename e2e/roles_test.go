@@ -193,6 +193,7 @@ func (s *operatorShell) session() (file string, kept map[string]any) {
 // another hand: an administrator by group in a browser, and an operator of one agent by a
 // code. The shared token is switched off.
 func TestOperatorsLogInAndActByTheirNames(t *testing.T) {
+	asGiven(t)
 	at, idp, dir := "127.0.0.1:"+freePort(t), operatorsProvider(t), t.TempDir()
 	file := filepath.Join(dir, "powerbox.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `listen: %s
@@ -282,6 +283,7 @@ func (s *operatorShell) refreshes() {
 // TestPagesFollowRoles visits the pages as people of each role, at every agent and at one:
 // the menu, the actions, and the URLs of other agents.
 func TestPagesFollowRoles(t *testing.T) {
+	asGiven(t)
 	at, dir := "127.0.0.1:"+freePort(t), t.TempDir()
 	file := filepath.Join(dir, "powerbox.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `listen: %s

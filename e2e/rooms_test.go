@@ -12,6 +12,7 @@ import (
 // TestAAPK8_OneGrantInTheConsole gives an agent one capability more and takes one
 // back, in a browser: the agent and its other grants stay (AAP-K8, AAP-K7).
 func TestAAPK8_OneGrantInTheConsole(t *testing.T) {
+	asGiven(t)
 	b := startBank(t)
 	host := b.host()
 	agent := host.register(map[string]any{"name": "Helper", "host_name": "Laptop", "capabilities": []any{"check_balance"}})

@@ -68,6 +68,7 @@ func seedTown(t *testing.T) *town {
 // Every example goes through the binary with its own values. Only the times,
 // which have passed, and the ids, which the server chooses, are replaced.
 func TestSEP28_SeedExamples(t *testing.T) {
+	asGiven(t)
 	w := seedTown(t)
 	alice := w.caller(aliceToken)
 	const agent = "acme-documents"

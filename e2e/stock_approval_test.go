@@ -11,6 +11,7 @@ import (
 // ask for it, subscribe to it, or read on in the stream that they asked for. They stay
 // connected while the person answers, and get the agent's answer, or the person's reason.
 func TestGATE3_StockClientsContinueAfterApproval(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		w := &town{t: t, dir: t.TempDir(), documents: newPolyglot(t, on, nil), grpc: map[string]string{}}
 		w.deletes = ", approval: true"

@@ -14,6 +14,7 @@ import (
 // binding and version, in another order each time: what they choose from the
 // gateway's card is what they choose from the agent's.
 func TestSEP1_StockClientsChooseTheSameBinding(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		more := slices.DeleteFunc(slices.Clone(wires), func(other wire) bool { return other == on })
 		for name, say := range stockClients(t, on) {
@@ -41,6 +42,7 @@ func TestSEP1_StockClientsChooseTheSameBinding(t *testing.T) {
 // stream on every binding: the agent is told at once, as it would be without a
 // gateway.
 func TestClientsThatGoAwayEndTheirCalls(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		for _, mode := range []string{"observe", "prefer"} {
 			t.Run(mode, func(t *testing.T) {

@@ -310,6 +310,7 @@ func (e exchanged) raced() bool {
 // on every binding and version that they have, directly and through the gateway
 // in mode observe: neither side sees a difference.
 func TestSEP18_StockClientsOnEveryBinding(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		for name, say := range stockClients(t, on) {
 			t.Run(name, func(t *testing.T) {

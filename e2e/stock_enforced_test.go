@@ -42,6 +42,7 @@ func shownAs(t *testing.T, client string, on wire, line, sentence, code string) 
 // gRPC, which has no URL of ours, the client names the skill, and its identity
 // decides.
 func TestSEP18_StockClientsInScopedOnEveryBinding(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		l := newLogin(t)
 		agent := newPolyglot(t, on, unhindered())
@@ -122,6 +123,7 @@ const requiring = scopedIdentity + "policies: [policies.cedar]\n"
 // in metadata that every SDK can send: it is allowed what that capability
 // covers, and refused without it. The a2a command has no way to send it.
 func TestSEP18_StockClientsInRequire(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		l := newLogin(t)
 		agent := newPolyglot(t, on, unhindered())

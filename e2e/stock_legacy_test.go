@@ -70,6 +70,7 @@ func newLegacy(t *testing.T) *stock {
 // TestSEP18_StockClientSpeaksVersion03 is the same client with an agent of the
 // version before: unhindered in observe, held to one skill in scoped.
 func TestSEP18_StockClientSpeaksVersion03(t *testing.T) {
+	asGiven(t)
 	t.Setenv("A2A_LEGACY", "1")
 	l := newLogin(t)
 	bearer := l.token(t, "alice", "reporter-app")

@@ -102,6 +102,7 @@ func failed(t *testing.T, line string) (code int, metadata map[string]string) {
 // URLs: the agent's own, and through the gateway those of two skills. One of
 // the skills is in its scope.
 func TestSEP18_StockClientInScoped(t *testing.T) {
+	asGiven(t)
 	l := newLogin(t)
 	agent := newStepwise(t, unhindered())
 	w := scoped(t, l, agent)
@@ -155,6 +156,7 @@ func TestSEP18_StockClientInScoped(t *testing.T) {
 
 // TestSEP18_CommandLineInScoped is the same for the a2a command.
 func TestSEP18_CommandLineInScoped(t *testing.T) {
+	asGiven(t)
 	l := newLogin(t)
 	agent := newStepwise(t, unhindered())
 	w := scoped(t, l, agent)
@@ -181,6 +183,7 @@ func TestSEP18_CommandLineInScoped(t *testing.T) {
 // to the skill that is refused, and those of other clients to the one that is
 // allowed.
 func TestSEP18_StockClientIsHeldToWhoItIs(t *testing.T) {
+	asGiven(t)
 	l := newLogin(t)
 	agent := newStepwise(t, unhindered())
 	w := scoped(t, l, agent)

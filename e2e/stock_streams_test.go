@@ -60,6 +60,7 @@ func running(t *testing.T, cmd *exec.Cmd) (io.Reader, func() error) {
 // for every client: the agent continues only when the client has printed the event
 // before.
 func TestStockStreamsPassAsProducedOnEveryBinding(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		for name, start := range streamingClients(t, on) {
 			for _, mode := range []string{"observe", "prefer"} {
@@ -118,6 +119,7 @@ func kindOf(t *testing.T, event []byte) string {
 // card that agents show to those they know: it leads to the gateway, names our
 // extension, and is the agent's in everything else.
 func TestSEP1_StockClientsReadTheExtendedCard(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		agent := newPolyglot(t, on, unhindered())
 		w := guarded(t, agent, "observe", "")

@@ -183,6 +183,7 @@ func (w *town) serve(mode, extra string) {
 	port := freePort(w.t)
 	w.url = "http://127.0.0.1:" + port
 	w.write("powerbox.yaml", fmt.Sprintf(stockConfiguration, port, port, w.documents.url, mode, w.deletes, extra))
+	w.migrate()
 	w.boot()
 }
 
@@ -336,6 +337,7 @@ var (
 // directly and through the gateway in mode observe: neither side sees a
 // difference.
 func TestSEP18_StockClientsInObserve(t *testing.T) {
+	asGiven(t)
 	a2aCommand := commandLine(t)
 	for name, talk := range map[string]func(base string) []string{
 		"JavaScript SDK": func(base string) []string {
@@ -377,6 +379,7 @@ func TestSEP18_StockClientsInObserve(t *testing.T) {
 // TestSEP1_StockClientsReadTheCard has unmodified clients read the card: except for
 // the URL, the extension that is added and the signature, it is the agent's.
 func TestSEP1_StockClientsReadTheCard(t *testing.T) {
+	asGiven(t)
 	a2aCommand := commandLine(t)
 	agent := newStepwise(t, unhindered())
 	w := behind(t, agent, "observe", "")
@@ -417,6 +420,7 @@ func cardOf(t *testing.T, text string) a2a.AgentCard {
 // TestStockStreamPassesAsProduced lets an agent continue only when the client has
 // printed the event before: a gateway that holds events back never ends.
 func TestStockStreamPassesAsProduced(t *testing.T) {
+	asGiven(t)
 	for _, mode := range []string{"observe", "prefer"} {
 		t.Run(mode, func(t *testing.T) {
 			step := make(chan struct{})

@@ -37,10 +37,24 @@ func aboutTheFile(t *testing.T) {
 	t.Setenv("E2E_STORE", "sqlite")
 }
 
+// givenStores is the value of E2E_STORE in a test that is marked with asGiven.
+const givenStores = "given"
+
+// asGiven marks a test that does the same with every E2E_STORE: it starts no server, or each of
+// its servers has a configuration of its own. make test runs it once. The test fails if E2E_STORE
+// would choose the store of one of its servers.
+func asGiven(t *testing.T) {
+	t.Helper()
+	t.Setenv("E2E_STORE", givenStores)
+}
+
 // storeLines has a town keep its state where the options, the name of the part of its
 // test, or E2E_STORE say.
 func (w *town) storeLines(o options) string {
 	w.t.Helper()
+	if os.Getenv("E2E_STORE") == givenStores && o.database == "" && !strings.Contains(o.extra, "store:") {
+		w.t.Fatal("E2E_STORE chooses the store of this server: remove asGiven(t) from the test")
+	}
 	here := os.Getenv("E2E_STORE") == onPostgres || slices.Contains(strings.Split(w.t.Name(), "/"), onPostgres)
 	if o.database == "" && here && !strings.Contains(o.extra, "store:") {
 		o.database = databases.Prepared(w.t, migrated)

@@ -195,6 +195,7 @@ policies: [policies.cedar]
 // and lets the agent answer so: in observe nothing of it is lost or written anew
 // between the two.
 func TestWirePassesByteForByte(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) { playAll(t, on, "observe") })
 }
 
@@ -203,6 +204,7 @@ func TestWirePassesByteForByte(t *testing.T) {
 // knows, and the answer passes as it is (ATK-22). The client proves what it may itself, or
 // powerbox attach does that for it.
 func TestWireIsWrittenAgain(t *testing.T) {
+	asGiven(t)
 	everywhere(t, func(t *testing.T, on wire) {
 		for _, how := range []string{"require", "attach"} {
 			t.Run(how, func(t *testing.T) { playAll(t, on, how) })
@@ -414,6 +416,7 @@ func (c take) whole() take {
 // the C core lose a status that stands in headers behind which there is still an
 // end to come.
 func TestATrailersOnlyAnswerStaysOne(t *testing.T) {
+	asGiven(t)
 	on := wire{overGRPC, "1.0"}
 	p := newTape(t, on)
 	w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}

@@ -127,6 +127,7 @@ func TestMetrics(t *testing.T) {
 
 // TestMetricsOfStreams counts open streams, and those that were cut.
 func TestMetricsOfStreams(t *testing.T) {
+	asGiven(t)
 	agent := newRawAgent(t)
 	agent.quiet()
 	address, section := telemetryAt(t, "")

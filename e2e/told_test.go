@@ -62,6 +62,7 @@ func bodyOf(t *testing.T, hook approval.Webhook, n approval.News) approval.Messa
 // TestSlackReadsNoMarkupInAgentsWords decodes the messages by Slack's types: foreign words are in
 // plain text alone, the fallback has none of them, and the button opens the page.
 func TestSlackReadsNoMarkupInAgentsWords(t *testing.T) {
+	asGiven(t)
 	hook := approval.Webhook{Name: "slack", URL: "https://hooks.slack.example/x", Client: http.DefaultClient, Template: approval.TemplateSlack}
 	for event, state := range map[approval.Event]issuer.State{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
 		var m slack.WebhookMessage
@@ -122,6 +123,7 @@ func told(t *testing.T, name, says string, state issuer.State) {
 // TestTeamsReadsNoMarkupInAgentsWords validates the messages as a client of Teams does: foreign
 // words are in text runs alone, and the action opens the page.
 func TestTeamsReadsNoMarkupInAgentsWords(t *testing.T) {
+	asGiven(t)
 	hook := approval.Webhook{Name: "teams", URL: "https://teams.example/x", Client: http.DefaultClient, Template: approval.TemplateTeams}
 	for event, state := range map[approval.Event]issuer.State{approval.EventAsked: issuer.StatePending, approval.EventAnswered: issuer.StateApproved} {
 		body := bodyOf(t, hook, newsOf(event, state)).Body
@@ -235,6 +237,7 @@ func serveMail(t *testing.T, secured *tls.Config) (*mailbox, int) {
 // server with STARTTLS. The second message belongs to the first. A server without STARTTLS
 // gets neither the password nor a message.
 func TestMailHasNoHeadersOrMarkupOfAgents(t *testing.T) {
+	asGiven(t)
 	ca := newAuthority(t)
 	_, _, own := ca.issue(x509.ExtKeyUsageServerAuth)
 	box, port := serveMail(t, &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})

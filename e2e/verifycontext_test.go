@@ -109,6 +109,7 @@ func TestVerifiersOfTheContext(t *testing.T) {
 
 // The document has the files as they are.
 func TestVerifyContextDocument(t *testing.T) {
+	asGiven(t)
 	text, err := os.ReadFile("../docs/how-to/verify-context.md")
 	if err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ func TestALifetimeThatIsCutIsSaid(t *testing.T) {
 }
 
 func TestConfigCheckReportsEveryKindOfProblem(t *testing.T) {
+	asGiven(t)
 	w := &town{t: t, dir: t.TempDir()}
 	w.write("empty.yaml", "# nothing\n")
 	w.says(4, []string{"the file is empty", "agents is missing", "powerbox init"}, "config", "check", "-c", "empty.yaml")
@@ -64,6 +65,7 @@ skills: {a: [{skill: s, grant: g, operation: o}]}
 }
 
 func TestAnUnknownVariableStopsTheServer(t *testing.T) {
+	asGiven(t)
 	w := &town{t: t, dir: t.TempDir()}
 	w.write("powerbox.yaml", "agents: [{id: a, upstream: \"http://127.0.0.1:1\"}]\n")
 	t.Setenv("POWERBOX_ISUER_URL", "http://secret.example")

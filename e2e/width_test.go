@@ -35,6 +35,7 @@ func (b *browser) fits(name string) {
 // TestPagesFitPhonesAndScreens opens the pages of an administrator, on a phone and on a
 // wide screen.
 func TestPagesFitPhonesAndScreens(t *testing.T) {
+	asGiven(t)
 	bank := serveBank(t, "localhost:"+freePort(t), "      administrators: [\"user:root\"]",
 		"identity:\n  dev:\n    - {name: root, token: root-session-token}\n    - {name: alice, token: alice-session-token}\n", "--dev")
 	host := bank.host()

@@ -92,6 +92,7 @@ func (v *watcher) submit(ctx context.Context, body string) (status int, answer s
 
 // The answers of C2SP tlog-witness, one by one.
 func TestEXT35_WitnessProtocol(t *testing.T) {
+	asGiven(t)
 	both, key := twoBranches(t, "a.example/log", 5, 20)
 	other, _ := twoBranches(t, "b.example/log", 5, 20)
 	a, b := both[0], both[1]
@@ -193,6 +194,7 @@ func (k *acknowledged) press(ctx context.Context, t *testing.T, v *watcher, b *b
 // each of several logs press for its cosignature. Whatever it has cosigned must lie
 // on one of the two, and nothing that it answered may be forgotten.
 func TestEXT35_WitnessKilled(t *testing.T) {
+	asGiven(t)
 	const rounds, each, shared, size = 8, 3, 6, 400
 	var logs [][2]*branch
 	var keys []string

@@ -82,7 +82,7 @@ func Open(ctx context.Context, s Setting) (_ *Premises, err error) {
 		}
 	}()
 	p.binary = filepath.Join(p.dir, "powerbox")
-	build := exec.CommandContext(ctx, "go", "build", "-o", p.binary, "github.com/powerbox-project/powerbox/cmd/powerbox") //nolint:gosec // our own package, into our own folder
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", p.binary, "github.com/powerbox-project/powerbox/cmd/powerbox") //nolint:gosec // our own package, into our own folder
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building powerbox, which needs a folder of its module: %w\n%s", err, out)
 	}

@@ -32,31 +32,21 @@ import (
 	"github.com/powerbox-project/powerbox/holder"
 	powerboxa2a "github.com/powerbox-project/powerbox/integrations/a2a"
 	"github.com/powerbox-project/powerbox/internal/freeport"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
 // now is the machine's clock, which the gateway under test reads, too.
 var now = time.Now //nolint:forbidigo // a program that runs beside us takes no clock as a parameter
 
-// binary is the gateway, built once from the tree.
+// binary is the gateway, built once for all tests.
 var binary string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powerbox-a2a")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary = filepath.Join(dir, "powerbox")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/powerbox")
-	build.Dir = filepath.Join("..", "..") // the main module, whose dependencies are not ours
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(programtest.Main("../..", func(program string) int {
+		binary = program
+		return m.Run()
+	}))
 }
 
 func newKey(t *testing.T) *token.PrivateKey {

@@ -31,27 +31,17 @@ import (
 	"github.com/powerbox-project/powerbox/holder/guard"
 	powerboxadk "github.com/powerbox-project/powerbox/integrations/adk"
 	"github.com/powerbox-project/powerbox/internal/freeport"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
-// binary is the gate, built once from the tree.
+// binary is the gate, built once for all tests.
 var binary string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "powerbox-adk")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary = filepath.Join(dir, "powerbox")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/powerbox")
-	build.Dir = filepath.Join("..", "..") // the main module, whose dependencies are not ours
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(programtest.Main("../..", func(program string) int {
+		binary = program
+		return m.Run()
+	}))
 }
 
 const guardToken = "guard-token-of-the-test-0123456789abcdef"

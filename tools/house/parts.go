@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -30,18 +29,9 @@ const endToEndParts = 2
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
 // returns what came of each. Tests that choose their stores are in the first run alone. It adds
 // what passed on SQLite to passed.
-func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]bool) ([]tally, error) {
-	dir, err := os.MkdirTemp("", "program")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	env, _, err := h.buildProgram(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	env = append(env, programsOfTests+"="+dir)
-	file, err := h.buildTests(ctx, dir)
+func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed map[string]bool) ([]tally, error) {
+	env := append(slices.Clone(p.env), programsOfTests+"="+p.dir)
+	file, err := h.buildTests(ctx, p.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +80,8 @@ func (h house) testEndToEnd(ctx context.Context, m module, passed map[string]boo
 }
 
 // choosingTests finds the tests of a folder that choose their stores, so that they do the same in
-// both runs: their first statement is aboutTheFile(t), or their only one onStores(t, test).
+// both runs: their first statement is aboutTheFile(t) or asGiven(t), or their only one
+// onStores(t, test).
 func choosingTests(dir string) (map[string]bool, error) {
 	out := make(map[string]bool)
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -108,7 +99,7 @@ func choosingTests(dir string) (map[string]bool, error) {
 				continue
 			}
 			called := calledFirst(f.Body)
-			out[f.Name.Name] = called == "aboutTheFile" || called == "onStores" && len(f.Body.List) == 1
+			out[f.Name.Name] = called == "aboutTheFile" || called == "asGiven" || called == "onStores" && len(f.Body.List) == 1
 		}
 	}
 	return out, nil

@@ -57,6 +57,7 @@ func TestChoosingTests(t *testing.T) {
 	const text = `package e2e
 
 func TestFile(t *testing.T) { aboutTheFile(t); more() }
+func TestGivenFirst(t *testing.T) { asGiven(t); more() }
 func TestBoth(t *testing.T) { onStores(t, try) }
 func TestBothAndMore(t *testing.T) { onStores(t, try); more() }
 func TestLate(t *testing.T) { more(); aboutTheFile(t) }
@@ -68,7 +69,7 @@ func aboutTheFile(t *testing.T) { onStores(t, nil) }
 		t.Fatal(err)
 	}
 	got, err := choosingTests(dir)
-	want := map[string]bool{"TestFile": true, "TestBoth": true, "TestBothAndMore": false, "TestLate": false, "TestGiven": false, "TestMethod": false}
+	want := map[string]bool{"TestFile": true, "TestGivenFirst": true, "TestBoth": true, "TestBothAndMore": false, "TestLate": false, "TestGiven": false, "TestMethod": false}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

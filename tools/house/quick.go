@@ -173,8 +173,8 @@ func (h house) buildProgram(ctx context.Context, dir string) (env []string, cpu 
 	return []string{programOfTests + "=" + program}, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// programOfTests is the variable that names the program to the tests in e2e. Without it
-// each package of tests builds one.
+// programOfTests is the variable that names the program to tests of every module. Without it
+// each package of tests that runs the program builds one.
 const programOfTests = "E2E_PROGRAM"
 
 // followAll follows several runs at a time, and returns the processor time of all of them.

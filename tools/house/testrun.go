@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -33,6 +34,15 @@ func (h house) test(ctx context.Context) error {
 		return err
 	}
 	h.stdout = &oneAtATime{to: h.stdout}
+	dir, err := os.MkdirTemp("", "program")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p := programs{dir: dir}
+	if p.env, _, err = h.buildProgram(ctx, dir); err != nil {
+		return err
+	}
 	ran := make([]tested, len(mods))
 	at := func(lane func(module) bool) func() error {
 		return func() error {
@@ -41,7 +51,7 @@ func (h house) test(ctx context.Context) error {
 					continue
 				}
 				var err error
-				if ran[n], err = h.testOne(ctx, m); err != nil {
+				if ran[n], err = h.testOne(ctx, m, p); err != nil {
 					return err
 				}
 			}
@@ -92,12 +102,18 @@ type tested struct {
 	passed  map[string]bool // as folder:TestName
 }
 
-func (h house) testOne(ctx context.Context, m module) (t tested, err error) {
+// programs are those that tests of every module run.
+type programs struct {
+	dir string   // of all of them
+	env []string // names the program to tests
+}
+
+func (h house) testOne(ctx context.Context, m module, p programs) (t tested, err error) {
 	t = tested{make([]tally, 1), make(map[string]bool)}
 	if m.dir == endToEnd {
-		t.tallies, err = h.testEndToEnd(ctx, m, t.passed)
+		t.tallies, err = h.testEndToEnd(ctx, m, p, t.passed)
 	} else {
-		t.tallies[0], err = h.testModule(ctx, m, t.passed)
+		t.tallies[0], err = h.testModule(ctx, m, p, t.passed)
 	}
 	return t, err
 }
@@ -148,8 +164,8 @@ func (r *recorder) counted(failure error) tally {
 }
 
 // testModule adds what passed to passed, as folder:TestName.
-func (h house) testModule(ctx context.Context, m module, passed map[string]bool) (tally, error) {
-	rec, failure, err := h.run(ctx, m.dir, "./...")
+func (h house) testModule(ctx context.Context, m module, p programs, passed map[string]bool) (tally, error) {
+	rec, failure, err := h.run(ctx, m.dir, "./...", p.env...)
 	if err != nil {
 		return tally{}, err
 	}
