@@ -28,39 +28,71 @@ type Narrowing struct {
 	Task  string
 }
 
+// A Part is a capability that is narrowed, and to what.
+type Part struct {
+	Parent string // its id
+	Narrowing
+}
+
 // Narrow issues a child that is no wider than its parent. Anything wider is
 // refused, and the refusal names the wider part.
 func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
+	children, err := i.NarrowAll(ctx, agentID, caller, []Part{{parentID, n}})
+	if err != nil {
+		return Capability{}, err
+	}
+	return children[0], nil
+}
+
+// NarrowAll is [Issuer.Narrow] for several capabilities: it issues all children or, if one
+// is refused, none of them.
+func (i *Issuer) NarrowAll(ctx context.Context, agentID string, caller identity.Caller, parts []Part) ([]Capability, error) {
+	children, records := make([]Capability, len(parts)), make([]evidence.Record, len(parts))
+	for n, p := range parts {
+		var err error
+		if children[n], records[n], err = i.child(ctx, agentID, caller, p); err != nil {
+			return nil, err
+		}
+	}
+	return children, i.config.Store.Update(ctx, func(tx Tx) error {
+		for n, child := range children {
+			if err := putCapability(tx, child); err != nil {
+				return err
+			}
+			if _, err := tx.Append(records[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// child makes a child and its record, which are not stored yet. A refusal is recorded.
+func (i *Issuer) child(ctx context.Context, agentID string, caller identity.Caller, p Part) (Capability, evidence.Record, error) {
 	record, err := i.newRecord(agentID, caller, action.CapabilityAttenuate, evidence.Intent{
 		Operation: OperationCapability,
 	})
 	if err != nil {
-		return Capability{}, err
+		return Capability{}, record, err
 	}
-	parent, err := i.Capability(ctx, parentID)
+	parent, err := i.Capability(ctx, p.Parent)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Capability{}, err
+		return Capability{}, record, err
 	}
 	record.Intent.Details = details(map[string]any{"parent": parent.ID})
 	if parent.ID == "" {
-		record.Intent.Details = details(map[string]any{"parent_heard": heard(parentID)})
+		record.Intent.Details = details(map[string]any{"parent_heard": heard(p.Parent)})
 	}
 	if refusal := i.usable(parent, agentID, caller); refusal != nil {
-		return Capability{}, i.denied(ctx, record, refusal)
+		return Capability{}, record, i.denied(ctx, record, refusal)
 	}
-	child, refusal := i.narrow(parent, caller, n)
+	child, refusal := i.narrow(parent, caller, p.Narrowing)
 	if refusal != nil {
-		return Capability{}, i.denied(ctx, record, refusal)
+		return Capability{}, record, i.denied(ctx, record, refusal)
 	}
 	record.Details.Capability, record.Details.Granted = child.ID, child.Authority.Names()
 	record.OutcomeStatus = evidence.Achieved
-	return child, i.config.Store.Update(ctx, func(tx Tx) error {
-		if err := putCapability(tx, child); err != nil {
-			return err
-		}
-		_, err := tx.Append(record)
-		return err
-	})
+	return child, record, nil
 }
 
 func (i *Issuer) narrow(parent Capability, caller identity.Caller, n Narrowing) (Capability, *Refusal) {

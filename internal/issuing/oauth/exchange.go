@@ -96,17 +96,16 @@ func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, li
 		return nil, Errorf(InvalidGrant, "%s no longer offers anything that subject_token has; authorize again", of.Agent)
 	}
 	to := s.caller(c.ID, t.Subject, nil)
-	var out []issuer.Capability
-	for _, parent := range chosen {
-		n := issuer.Narrowing{Operations: operations[parent.Grant], Expires: until}
+	parts := make([]issuer.Part, len(chosen))
+	for n, parent := range chosen {
+		parts[n] = issuer.Part{Parent: parent.ID, Narrowing: issuer.Narrowing{Operations: operations[parent.Grant], Expires: until}}
 		if t.Client != c.ID {
-			n.Recipient, n.Agent = identity.Holder{ID: to.Holder.ID}, to.Agent
+			parts[n].Recipient, parts[n].Agent = identity.Holder{ID: to.Holder.ID}, to.Agent
 		}
-		child, err := s.config.Issuing.Narrow(ctx, of.Agent, s.caller(t.Client, t.Subject, nil), parent.ID, n)
-		if err != nil {
-			return nil, asExchange(err)
-		}
-		out = append(out, child)
+	}
+	out, err := s.config.Issuing.NarrowAll(ctx, of.Agent, s.caller(t.Client, t.Subject, nil), parts)
+	if err != nil {
+		return nil, asExchange(err)
 	}
 	return out, nil
 }
