@@ -43,6 +43,18 @@ type Registry struct {
 	Log   *slog.Logger
 }
 
+// ofRegistry gives errors of the registry their status.
+func ofRegistry(err error) error {
+	var no registry.Refused
+	switch {
+	case errors.As(err, &no):
+		return status{http.StatusBadRequest, no.Error()}
+	case errors.Is(err, registry.ErrUnknown):
+		return status{http.StatusNotFound, err.Error()}
+	}
+	return err
+}
+
 // Handler returns the interface.
 func (g *Registry) Handler() http.Handler {
 	mux := http.NewServeMux()
@@ -57,24 +69,15 @@ func (g *Registry) Handler() http.Handler {
 			if err == nil && needs != people.LoggedIn {
 				err = by.may(route{needs: needs, keeps: keeps}, r.PathValue("id"))
 			}
-			if err == nil && pattern == searchPattern {
-				err = checkQuery(r, searchParameters)
-			} else if err == nil {
-				err = checkQuery(r, nil)
+			if err == nil {
+				err = checkQuery(r, map[string][]parameter{searchPattern: searchParameters}[pattern])
 			}
 			r = called(r, by)
 			var answer any
 			if err == nil {
 				answer, err = do(r, v)
 			}
-			var no registry.Refused
-			switch {
-			case errors.As(err, &no):
-				err = status{http.StatusBadRequest, no.Error()}
-			case errors.Is(err, registry.ErrUnknown):
-				err = status{http.StatusNotFound, err.Error()}
-			}
-			reply(w, r, g.Log, answer, err)
+			reply(w, r, g.Log, answer, ofRegistry(err))
 		})
 	}
 	handle(searchPattern, people.LoggedIn, own, g.search)
