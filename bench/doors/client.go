@@ -98,14 +98,19 @@ func (l *line) call(host, method string, in, answer proto.Message) error {
 	}
 	l.head.Reset()
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", host},
-		{"te", "trailers"}, {"content-type", "application/grpc"}, {"grpc-timeout", "10S"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":path", method},
+		{":authority", host},
+		{"te", "trailers"},
+		{"content-type", "application/grpc"},
+		{"grpc-timeout", "10S"},
 	} {
 		if err := l.encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
 			return err
 		}
 	}
-	data := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) //nolint:gosec // a few KB
+	data := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))
 	if err := l.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: l.stream, BlockFragment: l.head.Bytes(), EndHeaders: true}); err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (l *line) call(host, method string, in, answer proto.Message) error {
 		return err
 	}
 	l.stream += 2
-	if len(said) < 5 || said[0] != 0 || binary.BigEndian.Uint32(said[1:]) != uint32(len(said)-5) { //nolint:gosec // a few KB
+	if len(said) < 5 || said[0] != 0 || binary.BigEndian.Uint32(said[1:]) != uint32(len(said)-5) {
 		return fmt.Errorf("an answer of %d bytes; want one message, which is not compressed", len(said))
 	}
 	return proto.Unmarshal(said[5:], answer)

@@ -36,7 +36,7 @@ func (d *door) atOnce(n int, do func() tokens) []tokens {
 }
 
 // TestCodesAndRefreshTokensComeTwiceAtOnce uses a code, and a refresh token, many times at once. At
-// most one use gets tokens. All that the family has is dead after that, also what was passed on
+// most one use gets tokens. All tokens of the family are dead after that, also those passed on
 // before, since the server cannot tell the client from the thief (RFC 9700, section 4.14.2).
 func TestCodesAndRefreshTokensComeTwiceAtOnce(t *testing.T) {
 	d := openDoor(t, "")
