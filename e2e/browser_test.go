@@ -55,7 +55,7 @@ func closeChromium() {
 }
 
 // startChromium starts Debian's Chromium, which make test-deps installs.
-func startChromium(t *testing.T, parent context.Context, more ...chromedp.ExecAllocatorOption) (context.Context, context.CancelFunc, error) {
+func startChromium(parent context.Context, t *testing.T, more ...chromedp.ExecAllocatorOption) (context.Context, context.CancelFunc, error) {
 	t.Helper()
 	path := os.Getenv("CHROME_BIN")
 	if path == "" {
@@ -79,7 +79,7 @@ func window(t *testing.T) (context.Context, context.CancelFunc, error) {
 	defer chromium.mu.Unlock()
 	var err error
 	if chromium.ctx == nil {
-		chromium.ctx, chromium.close, err = startChromium(t, context.Background())
+		chromium.ctx, chromium.close, err = startChromium(context.WithoutCancel(t.Context()), t)
 	}
 	var ctx context.Context
 	cancel := context.CancelFunc(func() {})
@@ -103,7 +103,7 @@ func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
 		var cancel context.CancelFunc
 		var err error
 		if len(more) > 0 {
-			ctx, cancel, err = startChromium(t, t.Context(), more...)
+			ctx, cancel, err = startChromium(t.Context(), t, more...)
 		} else {
 			ctx, cancel, err = window(t)
 		}

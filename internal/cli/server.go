@@ -28,7 +28,7 @@ import (
 // on another machine.
 const OperatorTokenEnv = "POWERBOX_OPERATOR_TOKEN"
 
-// CallTimeout bounds one call of a verb. Streams are not for verbs.
+// CallTimeout bounds one call of a verb. An [Operator] gives each piece of an answer that time.
 const CallTimeout = time.Minute
 
 // OperatorFlags say which running server an operator's verb talks to.
@@ -198,7 +198,7 @@ func (o *Operator) Open(ctx context.Context, method, path string, body any) (*ht
 	if bearer != "" {
 		request.Header.Set("Authorization", "Bearer "+bearer)
 	}
-	response, err := o.HTTP.Do(request)
+	response, err := patientAs(o.HTTP, CallTimeout).do(request)
 	if err != nil {
 		return nil, fmt.Errorf("the server does not answer: %w; %s", err, Unanswered(err))
 	}

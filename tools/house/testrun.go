@@ -71,6 +71,12 @@ func (h house) test(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	return h.concluded(mods, ran)
+}
+
+// concluded prints how many tests passed, and fails if one did not, or if one that proves a
+// requirement did not run.
+func (h house) concluded(mods []module, ran []tested) error {
 	var total tally
 	var lines []string
 	passed := make(map[string]bool)
