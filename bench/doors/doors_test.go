@@ -85,6 +85,7 @@ func TestTheSectionJudgesTheUpperQuartile(t *testing.T) {
 			late = own
 		}
 		rows[0].rounds = append(rows[0].rounds, quantiles{own, own})
+		rows[1].own, rows[2].own = append(rows[1].own, quantiles{own, own}), append(rows[2].own, quantiles{own, own})
 		rows[1].rounds = append(rows[1].rounds, quantiles{own, own + 900*time.Microsecond})
 		rows[2].rounds = append(rows[2].rounds, quantiles{own, late})
 	}

@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	var s settings
 	flags := command.Flags("doors", stderr)
 	flags.IntVar(&s.rounds, "rounds", 6, "rounds; fewer than 6 are for trying things out")
-	flags.IntVar(&s.rate, "rate", 200, "requests a second")
+	flags.IntVar(&s.rate, "rate", 200, "requests a second of each of the two that run at once")
 	flags.DurationVar(&s.cell, "cell", 10*time.Second, "how long each contestant runs in a round")
 	flags.StringVar(&s.dir, "dir", "", "folder on the disk for the records; default the system's temporary one")
 	section := command.Writes(flags, section)
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return section.Put(ctx, stdout, func(now time.Time) string { return page(rows, s, now) })
 }
 
-// measure runs every contestant once in each round.
+// measure runs every contestant once in each round, beside the gateway's own decision.
 func measure(ctx context.Context, s settings, progress io.Writer) (rows []row, err error) {
 	t, err := newTown(ctx, s.dir)
 	if err != nil {
@@ -60,15 +60,17 @@ func measure(ctx context.Context, s settings, progress io.Writer) (rows []row, e
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
 	rows = t.contestants()
+	own := &rows[0]
 	for round := range s.rounds + 1 { // the first one warms up
-		for n := range rows {
-			took, err := openLoop(ctx, s, rows[n].ask)
+		for n := range rows[1:] {
+			one := &rows[1+n]
+			took, err := openLoop(ctx, s, own.ask, one.ask)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", rows[n].name, err)
+				return nil, fmt.Errorf("%s: %w", one.name, err)
 			}
 			if round > 0 {
-				rows[n].rounds = append(rows[n].rounds, took)
-				fmt.Fprintf(progress, "round %d, %s: p50 %v, p99 %v\n", round, rows[n].name, took.p50, took.p99)
+				own.rounds, one.rounds, one.own = append(own.rounds, took[0]), append(one.rounds, took[1]), append(one.own, took[0])
+				fmt.Fprintf(progress, "round %d, %s: p50 %v, p99 %v; own p99 %v\n", round, one.name, took[1].p50, took[1].p99, took[0].p99)
 			}
 		}
 	}

@@ -20,6 +20,7 @@ type row struct {
 	ask    asking
 	goal   bool // whether the goal is about it
 	rounds []quantiles
+	own    []quantiles // of the gateway, in the same rounds
 }
 
 // quartile is the upper quartile of a number of the rounds, and half is their median.
@@ -45,7 +46,7 @@ const explained = `Other gateways ask Powerbox for decisions (docs/how-to/other-
 ` + "`cd bench && go run ./doors -write`" + ` measures them and writes this section.
 %s
 
-%d requests a second come at a fixed rate, %d rounds of %v for each row. Each request is a message to an A2A agent that names a skill, with a fresh proof of its sender; OPA's policy reads the same message and checks no proof. AuthZEN asks about the same skill in its own words, without a proof.
+%d requests a second come at a fixed rate, %d rounds of %v for each row. As many go to the gateway's own decision in between, so that both meet the same moods of disk and machine. Each request is a message to an A2A agent that names a skill, with a fresh proof of its sender; OPA's policy reads the same message and checks no proof. AuthZEN asks about the same skill in its own words, without a proof.
 All run on this machine, each server in a separate process. Powerbox records each decision durably before the answer. OPA is measured as a library, because opa-envoy-plugin is not on the Go module proxy. Its decision log is on: once with a plugin that syncs the log to the disk before the answer, and once with the default, which does not sync.
 The last row has the time of gRPC alone, between two processes: its answer is the same for every request.
 
@@ -62,10 +63,13 @@ func page(rows []row, s settings, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(section.Begins + "\n")
 	fmt.Fprintf(&b, explained, built.Machine(now), s.rate, s.rounds, s.cell, mostAdded)
-	own := rows[0]
 	for _, r := range rows {
 		p50, p99 := half(r.each(func(_ int, q quantiles) time.Duration { return q.p50 })), half(r.each(func(_ int, q quantiles) time.Duration { return q.p99 }))
-		over := r.each(func(n int, q quantiles) time.Duration { return q.p99 - own.rounds[n].p99 })
+		if r.own == nil {
+			fmt.Fprintf(&b, "| %s | %.2f | %.2f | | | |\n", r.name, built.Milliseconds(p50), built.Milliseconds(p99))
+			continue
+		}
+		over := r.each(func(n int, q quantiles) time.Duration { return q.p99 - r.own[n].p99 })
 		met := ""
 		if r.goal {
 			if met = "met"; quartile(over) > mostAdded {
