@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,8 @@ func program(how string) {
 				}
 				out = held[1] + "\n" + held[0]
 			case how == "shows variables":
-				out = fmt.Sprintf(`{"id":%d,"error":%q}`, q.ID, strings.Join(os.Environ(), " "))
+				unnamed := slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, "UNNAMED") })
+				out = fmt.Sprintf(`{"id":%d,"error":%q}`, q.ID, "variables "+strings.Join(unnamed, " ")) // a long text would be cut
 			}
 		}
 		fmt.Println(out)
