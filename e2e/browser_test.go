@@ -30,7 +30,7 @@ const browserStarts = 3
 // stepTime is the same for a few steps.
 const stepTime = time.Minute
 
-// browser is a window of a real browser, with cookies, storage and security keys of its own.
+// browser is a window of a real browser. Windows share no cookies, storage or security keys.
 type browser struct {
 	t   *testing.T
 	ctx context.Context

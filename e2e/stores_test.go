@@ -40,8 +40,8 @@ func aboutTheFile(t *testing.T) {
 // givenStores is the value of E2E_STORE in a test that is marked with asGiven.
 const givenStores = "given"
 
-// asGiven marks a test that does the same with every E2E_STORE: it starts no server, or each of
-// its servers has a configuration of its own. make test runs it once. The test fails if E2E_STORE
+// asGiven marks a test that does the same with every E2E_STORE: it starts no server, or it
+// writes the configuration of each server. make test runs it once. The test fails if E2E_STORE
 // would choose the store of one of its servers.
 func asGiven(t *testing.T) {
 	t.Helper()

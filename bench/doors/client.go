@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 
@@ -64,7 +65,7 @@ func (c *thin) close() (err error) {
 	for {
 		select {
 		case l := <-c.idle:
-			err = l.conn.Close()
+			err = errors.Join(err, l.conn.Close())
 		default:
 			return err
 		}

@@ -16,7 +16,7 @@ type asking func(n int) (func(context.Context) (time.Duration, error), error)
 type quantiles struct{ p50, p99 time.Duration }
 
 // openLoop sends requests at a fixed rate. A slow answer delays no other request. Several
-// contestants take turns, each at that rate, so that all meet the same moods of the disk.
+// contestants take turns, each at that rate, so that all meet the same state of the disk.
 func openLoop(ctx context.Context, s settings, asks ...asking) ([]quantiles, error) {
 	each := max(1, int(float64(s.rate)*s.cell.Seconds()))
 	total := each * len(asks)

@@ -46,7 +46,7 @@ const explained = `Other gateways ask Powerbox for decisions (docs/how-to/other-
 ` + "`cd bench && go run ./doors -write`" + ` measures them and writes this section.
 %s
 
-%d requests a second come at a fixed rate, %d rounds of %v for each row. As many go to the gateway's own decision in between, so that both meet the same moods of disk and machine. Each request is a message to an A2A agent that names a skill, with a fresh proof of its sender; OPA's policy reads the same message and checks no proof. AuthZEN asks about the same skill in its own words, without a proof.
+%d requests a second come at a fixed rate, %d rounds of %v for each row. As many go to the gateway's own decision in between, so that both meet the same state of disk and machine. Each request is a message to an A2A agent that names a skill, with a fresh proof of its sender; OPA's policy reads the same message and checks no proof. AuthZEN asks about the same skill in its own words, without a proof.
 All run on this machine, each server in a separate process. Powerbox records each decision durably before the answer. OPA is measured as a library, because opa-envoy-plugin is not on the Go module proxy. Its decision log is on: once with a plugin that syncs the log to the disk before the answer, and once with the default, which does not sync.
 The last row has the time of gRPC alone, between two processes: its answer is the same for every request.
 

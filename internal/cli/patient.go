@@ -36,6 +36,7 @@ func (p patient) do(request *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
+	silence.Stop() // the reader may take its time
 	response.Body = &pieces{ReadCloser: response.Body, p: p, silence: silence, ctx: ctx, cancel: cancel}
 	return response, nil
 }
@@ -53,7 +54,7 @@ type pieces struct {
 func (b *pieces) Read(into []byte) (int, error) {
 	b.silence.Reset(b.p.most)
 	n, err := b.ReadCloser.Read(into)
-	b.silence.Stop() // the reader may take its time
+	b.silence.Stop()
 	if why := context.Cause(b.ctx); why != nil && err != nil && !errors.Is(err, io.EOF) {
 		err = why
 	}
