@@ -110,6 +110,14 @@ func TestSEP13_TaskSend(t *testing.T) {
 		w.refused(t, send([]string{w.caller(bobToken).reports().ID}, nil), "capability_unknown")
 	})
 	t.Run("SEP-13 nothing for this agent", func(t *testing.T) { w.refused(t, send([]string{mail.ID}, nil), "capability_required") })
+	t.Run("SEP-13 one of two that are handed over is wider", func(t *testing.T) {
+		other := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "tell the staff"})[0]
+		before := w.operator(http.MethodGet, "/v1/capabilities?agent=mail", nil)
+		w.refused(t, send([]string{read.ID, mail.ID, other.ID}, map[string]any{other.ID: map[string]any{"operations": []string{"delete"}}}), "attenuation_wider")
+		if after := w.operator(http.MethodGet, "/v1/capabilities?agent=mail", nil); string(after) != string(before) {
+			t.Errorf("before the refusal\n%s\nand after it\n%s", before, after)
+		}
+	})
 	t.Run("SEP-13 the attenuated set", func(t *testing.T) {
 		allowed(t, send([]string{read.ID, mail.ID}, map[string]any{
 			read.ID: map[string]any{"operations": []string{"retrieve"}, "expires": until.Format(time.RFC3339)},

@@ -30,6 +30,7 @@ type Narrowing struct {
 
 // A Part is a capability that is narrowed, and to what.
 type Part struct {
+	Of     string // the agent that it is for
 	Parent string // its id
 	Narrowing
 }
@@ -37,7 +38,7 @@ type Part struct {
 // Narrow issues a child that is no wider than its parent. Anything wider is
 // refused, and the refusal names the wider part.
 func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Caller, parentID string, n Narrowing) (Capability, error) {
-	children, err := i.NarrowAll(ctx, agentID, caller, []Part{{parentID, n}})
+	children, err := i.NarrowAll(ctx, caller, []Part{{agentID, parentID, n}})
 	if err != nil {
 		return Capability{}, err
 	}
@@ -46,11 +47,11 @@ func (i *Issuer) Narrow(ctx context.Context, agentID string, caller identity.Cal
 
 // NarrowAll is [Issuer.Narrow] for several capabilities: it issues all children or, if one
 // is refused, none of them.
-func (i *Issuer) NarrowAll(ctx context.Context, agentID string, caller identity.Caller, parts []Part) ([]Capability, error) {
+func (i *Issuer) NarrowAll(ctx context.Context, caller identity.Caller, parts []Part) ([]Capability, error) {
 	children, records := make([]Capability, len(parts)), make([]evidence.Record, len(parts))
 	for n, p := range parts {
 		var err error
-		if children[n], records[n], err = i.child(ctx, agentID, caller, p); err != nil {
+		if children[n], records[n], err = i.child(ctx, caller, p); err != nil {
 			return nil, err
 		}
 	}
@@ -68,8 +69,8 @@ func (i *Issuer) NarrowAll(ctx context.Context, agentID string, caller identity.
 }
 
 // child makes a child and its record, which are not stored yet. A refusal is recorded.
-func (i *Issuer) child(ctx context.Context, agentID string, caller identity.Caller, p Part) (Capability, evidence.Record, error) {
-	record, err := i.newRecord(agentID, caller, action.CapabilityAttenuate, evidence.Intent{
+func (i *Issuer) child(ctx context.Context, caller identity.Caller, p Part) (Capability, evidence.Record, error) {
+	record, err := i.newRecord(p.Of, caller, action.CapabilityAttenuate, evidence.Intent{
 		Operation: OperationCapability,
 	})
 	if err != nil {
@@ -83,7 +84,7 @@ func (i *Issuer) child(ctx context.Context, agentID string, caller identity.Call
 	if parent.ID == "" {
 		record.Intent.Details = details(map[string]any{"parent_heard": heard(p.Parent)})
 	}
-	if refusal := i.usable(parent, agentID, caller); refusal != nil {
+	if refusal := i.usable(parent, p.Of, caller); refusal != nil {
 		return Capability{}, record, i.denied(ctx, record, refusal)
 	}
 	child, refusal := i.narrow(parent, caller, p.Narrowing)

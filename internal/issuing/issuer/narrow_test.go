@@ -25,11 +25,11 @@ func TestSEP12_SeveralAreNarrowedTogether(t *testing.T) {
 	}
 	before := held()
 	search, wider := issuer.Narrowing{Operations: []string{"search"}}, issuer.Narrowing{Operations: []string{"delete"}}
-	_, err := w.issuer.NarrowAll(t.Context(), "documents", alice, []issuer.Part{{Parent: one.ID, Narrowing: search}, {Parent: two.ID, Narrowing: wider}})
+	_, err := w.issuer.NarrowAll(t.Context(), alice, []issuer.Part{{Of: "documents", Parent: one.ID, Narrowing: search}, {Of: "documents", Parent: two.ID, Narrowing: wider}})
 	if refusal(t, err) != issuer.CodeWider || !slices.Equal(held(), before) {
 		t.Errorf("SEP-12 the second is wider: %v; %v are in force, %v were before", err, held(), before)
 	}
-	children, err := w.issuer.NarrowAll(t.Context(), "documents", alice, []issuer.Part{{Parent: one.ID, Narrowing: search}, {Parent: two.ID, Narrowing: search}})
+	children, err := w.issuer.NarrowAll(t.Context(), alice, []issuer.Part{{Of: "documents", Parent: one.ID, Narrowing: search}, {Of: "documents", Parent: two.ID, Narrowing: search}})
 	if err != nil || len(children) != 2 || children[0].Root != one.ID || children[1].Root != two.ID || len(held()) != len(before)+2 {
 		t.Errorf("SEP-12 both within their parents: %+v, %v", children, err)
 	}

@@ -98,12 +98,12 @@ func (s *Server) narrow(ctx context.Context, of Resource, c Client, t claims, li
 	to := s.caller(c.ID, t.Subject, nil)
 	parts := make([]issuer.Part, len(chosen))
 	for n, parent := range chosen {
-		parts[n] = issuer.Part{Parent: parent.ID, Narrowing: issuer.Narrowing{Operations: operations[parent.Grant], Expires: until}}
+		parts[n] = issuer.Part{Of: of.Agent, Parent: parent.ID, Narrowing: issuer.Narrowing{Operations: operations[parent.Grant], Expires: until}}
 		if t.Client != c.ID {
 			parts[n].Recipient, parts[n].Agent = identity.Holder{ID: to.Holder.ID}, to.Agent
 		}
 	}
-	out, err := s.config.Issuing.NarrowAll(ctx, of.Agent, s.caller(t.Client, t.Subject, nil), parts)
+	out, err := s.config.Issuing.NarrowAll(ctx, s.caller(t.Client, t.Subject, nil), parts)
 	if err != nil {
 		return nil, asExchange(err)
 	}

@@ -22,7 +22,7 @@ type Issuing interface {
 	Consent(ctx context.Context, agent string, caller identity.Caller, req issuer.Request) (issuer.Asked, string, error)
 	Request(ctx context.Context, agent string, caller identity.Caller, req issuer.Request) ([]issuer.Capability, error)
 	Redeem(ctx context.Context, caller identity.Caller, key string) ([]issuer.Capability, issuer.Asked, error)
-	NarrowAll(ctx context.Context, agent string, caller identity.Caller, parts []issuer.Part) ([]issuer.Capability, error)
+	NarrowAll(ctx context.Context, caller identity.Caller, parts []issuer.Part) ([]issuer.Capability, error)
 	Revoke(ctx context.Context, agent string, caller identity.Caller, revocation string) (issuer.Revocation, error)
 	InForceOf(ctx context.Context, ids []string) (live, usable []issuer.Capability, err error)
 }

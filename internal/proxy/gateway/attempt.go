@@ -285,35 +285,36 @@ func (g *Gateway) attenuated(x *decoded, tried *attempted, c *gate.Call, m *a2a.
 		c.Refused = append(c.Refused, evidence.Reason{Code: a2a.ReasonParams, Message: "a task can be sent with at most 16 capabilities"})
 		return nil
 	}
+	var own []string
 	for _, id := range m.Capabilities {
 		agent, err := g.config.Delegating.IssuerOf(x.request.Context(), x.caller, id)
 		if err != nil {
 			return err
 		}
-		if agent != x.ID {
+		if agent == x.ID {
+			own = append(own, id)
+		} else {
 			tried.handed = append(tried.handed, id)
-			continue
 		}
-		own, err := g.config.Delegating.Delegate(x.request.Context(), x.caller, id, m.Attenuations[id], x.ID)
-		if err != nil {
-			return err
-		}
-		c.Presented = append(c.Presented, gate.Presented{Reference: own.ID})
 	}
-	return nil
+	kept, err := g.delegate(x, own, m)
+	for _, k := range kept {
+		c.Presented = append(c.Presented, gate.Presented{Reference: k.ID})
+	}
+	return err
 }
 
 // handOver makes the agent behind the holder of what the task was given of
 // other agents.
-func (g *Gateway) handOver(x *decided) (delegated []Delegated, err error) {
-	for _, id := range x.handed {
-		d, err := g.config.Delegating.Delegate(x.request.Context(), x.caller, id, x.call.Members.Attenuations[id], x.ID)
-		if err != nil {
-			return nil, err
-		}
-		delegated = append(delegated, d)
+func (g *Gateway) handOver(x *decided) ([]Delegated, error) {
+	return g.delegate(x.decoded, x.handed, x.call.Members)
+}
+
+func (g *Gateway) delegate(x *decoded, ids []string, m *a2a.Members) ([]Delegated, error) {
+	if len(ids) == 0 {
+		return nil, nil
 	}
-	return delegated, nil
+	return g.config.Delegating.Delegate(x.request.Context(), x.caller, ids, m.Attenuations, x.ID)
 }
 
 // try adds an invocation to what the call tries.

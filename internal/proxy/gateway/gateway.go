@@ -154,10 +154,12 @@ type Issuing interface {
 type Delegating interface {
 	// IssuerOf returns the agent that issued a capability that the caller holds.
 	IssuerOf(ctx context.Context, caller identity.Caller, capability string) (agent string, err error)
-	// Delegate narrows a capability that the caller holds for a task at an agent:
-	// one of that agent for the caller itself, which continues presenting it, and
-	// one of another agent for that agent, which becomes its holder (SEP-13).
-	Delegate(ctx context.Context, caller identity.Caller, capability string, a a2a.Attenuation, at string) (Delegated, error)
+	// Delegate narrows capabilities that the caller holds for a task at an agent:
+	// those of that agent for the caller itself, which continues presenting them, and
+	// those of other agents for that agent, which becomes their holder (SEP-13). It
+	// makes all of them or, if one is refused, none. A capability without an entry in
+	// asked keeps what it has.
+	Delegate(ctx context.Context, caller identity.Caller, capabilities []string, asked map[string]a2a.Attenuation, at string) ([]Delegated, error)
 }
 
 // Delegated is a capability that a task runs under.

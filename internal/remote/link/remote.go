@@ -453,8 +453,8 @@ func (Issuing) IssuerOf(context.Context, identity.Caller, string) (string, error
 }
 
 // Delegate implements gateway.Issuing.
-func (Issuing) Delegate(context.Context, identity.Caller, string, a2a.Attenuation, string) (struct{ Agent, ID string }, error) {
-	return struct{ Agent, ID string }{}, elsewhere{}
+func (Issuing) Delegate(context.Context, identity.Caller, []string, map[string]a2a.Attenuation, string) ([]struct{ Agent, ID string }, error) {
+	return nil, elsewhere{}
 }
 
 // KeySet is the JWK Set that a gateway publishes: what capabilities are issued

@@ -148,25 +148,38 @@ func (s Issuing) List(ctx context.Context, agent string, caller identity.Caller)
 	return result(held), nil
 }
 
-// Delegate narrows a capability that the caller holds for a task at an agent:
-// one of that agent for the caller, one of another for that agent (SEP-13).
-func (s Issuing) Delegate(ctx context.Context, caller identity.Caller, id string, a a2a.Attenuation, at string) (struct{ Agent, ID string }, error) {
-	parent, err := s.Issuer.Held(ctx, caller, id)
+// Delegate narrows capabilities that the caller holds for a task at an agent: those of that
+// agent for the caller, those of others for that agent (SEP-13). It makes all of them or,
+// if one is refused, none.
+func (s Issuing) Delegate(ctx context.Context, caller identity.Caller, ids []string, asked map[string]a2a.Attenuation, at string) ([]struct{ Agent, ID string }, error) {
+	out := make([]struct{ Agent, ID string }, len(ids))
+	var parts []issuer.Part
+	var made []int // where the child of each part belongs
+	for i, id := range ids {
+		parent, err := s.Issuer.Held(ctx, caller, id)
+		if err != nil {
+			return nil, worded(err)
+		}
+		n := narrowing(asked[id])
+		if parent.Agent == at && n.Handles == nil && n.Operations == nil && n.Expires.IsZero() {
+			out[i] = struct{ Agent, ID string }{parent.Agent, parent.ID}
+			continue
+		}
+		if parent.Agent != at {
+			holder, ok := s.Recipient(at)
+			if !ok {
+				return nil, invalid("capabilities: the agent that the task is sent to has no key or client id in the configuration, so nothing can be handed to it")
+			}
+			n.Recipient, n.Agent = holder, at
+		}
+		parts, made = append(parts, issuer.Part{Of: parent.Agent, Parent: parent.ID, Narrowing: n}), append(made, i)
+	}
+	children, err := s.Issuer.NarrowAll(ctx, caller, parts)
 	if err != nil {
-		return struct{ Agent, ID string }{}, worded(err)
+		return nil, worded(err)
 	}
-	n := narrowing(a)
-	if parent.Agent == at {
-		if n.Handles == nil && n.Operations == nil && n.Expires.IsZero() {
-			return struct{ Agent, ID string }{parent.Agent, parent.ID}, nil
-		}
-	} else {
-		holder, ok := s.Recipient(at)
-		if !ok {
-			return struct{ Agent, ID string }{}, invalid("capabilities: the agent that the task is sent to has no key or client id in the configuration, so nothing can be handed to it")
-		}
-		n.Recipient, n.Agent = holder, at
+	for k, child := range children {
+		out[made[k]] = struct{ Agent, ID string }{child.Agent, child.ID}
 	}
-	child, err := s.Issuer.Narrow(ctx, parent.Agent, caller, parent.ID, n)
-	return struct{ Agent, ID string }{child.Agent, child.ID}, worded(err)
+	return out, nil
 }
