@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -41,6 +42,7 @@ type town struct {
 	dir       string
 	url       string // of Powerbox
 	own       string // host:port that tells how long its own decision takes
+	any       string // host:port of the door that answers HTTP too
 	key       *token.PrivateKey
 	doors     map[string]auth.AuthorizationClient // of grpc-go
 	thin      map[string]auth.AuthorizationClient
@@ -62,7 +64,7 @@ func newTown(ctx context.Context, dir string) (t *town, err error) {
 		return t, err
 	}
 	main, door, agent := ports[0], ports[1], ports[5]
-	t.url, t.own = "http://"+main, ports[2]
+	t.url, t.own, t.any = "http://"+main, ports[2], ports[6]
 	if err := t.agent(ctx, agent); err != nil {
 		return t, err
 	}
@@ -165,6 +167,7 @@ func (t *town) contestants() []row {
 		{name: "ext_authz over gRPC, `grpc_only`", ask: t.checks(t.thin, verbPowerbox), goal: true},
 		{name: "ext_authz over gRPC, `grpc_only`, asked by grpc-go's client", ask: t.checks(t.doors, verbPowerbox)},
 		{name: "ext_authz over gRPC, at a door that answers HTTP too", ask: t.checks(t.thin, anyForm)},
+		{name: "ext_authz over HTTP", ask: t.checksHTTP, goal: true},
 		{name: "AuthZEN", ask: t.evaluates, goal: true},
 		{name: "OPA by ext_authz over gRPC, decision log synced", ask: t.checks(t.thin, synced)},
 		{name: "OPA by ext_authz over gRPC, decision log not synced", ask: t.checks(t.thin, "console")},
@@ -201,6 +204,22 @@ func (t *town) checks(clients map[string]auth.AuthorizationClient, door string) 
 			return took, err
 		}, nil
 	}
+}
+
+// checksHTTP asks by ext_authz over HTTP: by the request itself, below a prefix.
+func (t *town) checksHTTP(n int) (func(context.Context) (time.Duration, error), error) {
+	proof, err := t.proof()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (time.Duration, error) {
+		h := http.Header{"Content-Type": {"application/json"}, "A2a-Version": {"1.0"}, "Dpop": {proof}, "X-Envoy-Auth-Partial-Body": {"false"}}
+		took, answer, _, err := t.post(ctx, "http://"+t.any+"/ext_authz/agents/notes", fmt.Sprintf(message, n), h)
+		if err == nil && answer.Get(gateway.HeaderDecision) == "" {
+			err = errors.New("the answer of the door names no decision")
+		}
+		return took, err
+	}, nil
 }
 
 // decides has the gateway decide, and takes its own time.
