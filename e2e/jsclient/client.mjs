@@ -52,7 +52,7 @@ const client = await new ClientFactory({
   ],
   clientConfig: { interceptors: [interceptor] },
   cardResolver: new DefaultAgentCardResolver({ fetchImpl, legacyCompat }),
-}).createFromUrl(cardURL, '');
+}).createFromUrl(new URL('..', cardURL).href);
 
 let lastTask = '';
 

@@ -40,7 +40,7 @@ const interceptor = {
 try {
   const client = await new ClientFactory({
     transports: [new JsonRpcTransportFactory({ fetchImpl })], clientConfig: { interceptors: [interceptor] }, cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
-  }).createFromUrl(cardURL, '');
+  }).createFromUrl(new URL('..', cardURL).href);
   const answer = await client.sendMessage(SendMessageRequest.fromJSON({
     message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [{ data: { skill: 'retrieve_document' } }] },
   }));

@@ -280,17 +280,17 @@ func printDraft(p *cli.Program, d draft, files []draftFile) error {
 			fmt.Fprintf(p.Stdout, "    the server says %s\n", said)
 		}
 	}
-	behind := d.agent
+	behind, slash := d.agent, "/" // some clients of A2A find the card relative to the URL
 	switch {
 	case len(d.command) > 0:
 		return printCommandDraft(p, d)
 	case d.mcp != "":
-		behind = d.mcp
+		behind, slash = d.mcp, ""
 	default:
 		fmt.Fprintf(p.Stdout, "  a message that names no skill needs all of them\n")
 	}
-	_, err := fmt.Fprintf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at %s/agents/%s\n  powerbox report%s\n",
-		d.flag(), d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, d.flag())
+	_, err := fmt.Fprintf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
+		d.flag(), d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
 	return err
 }
 

@@ -354,7 +354,11 @@ func (g *Gateway) routes() {
 	handle := func(pattern string, serve func(http.ResponseWriter, *http.Request, *agent, string)) {
 		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			a, ok := g.all()[r.PathValue("agent")]
-			if !ok {
+			switch {
+			case r.PathValue("agent") == ".well-known":
+				http.Error(w, "no agent is named; add a slash to the end of the agent's URL, because some clients replace its last part", http.StatusNotFound)
+				return
+			case !ok:
 				http.Error(w, "no such agent", http.StatusNotFound)
 				return
 			}
