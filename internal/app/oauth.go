@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/powerbox-project/powerbox/internal/app/proxy"
+	"github.com/powerbox-project/powerbox/internal/config"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/oauth"
@@ -62,14 +63,11 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 		Issuing: i.Issuer, Desk: i.desk, URL: i.Config.Issuer.URL, Resources: i.oauthResources, Named: i.Force.Origin,
 		Lifetimes: oauth.Lifetimes{Access: conf.AccessToken, Code: conf.Code}, Now: a.Now, Random: rand.Reader, Log: a.Log,
 	}
-	for n, one := range conf.Clients {
-		for _, uri := range one.RedirectURIs {
-			if err := oauth.CheckRedirect(uri); err != nil {
-				return fmt.Errorf("oauth.clients[%d].redirect_uris: %w", n, err)
-			}
-		}
-		c.Clients = append(c.Clients, oauth.Client{ID: one.ID, Name: one.Name, Redirects: one.RedirectURIs, Secret: one.Secret.Reveal(), Introspects: one.Introspects, Exchanges: one.Exchanges})
+	var err error
+	if c.Clients, err = oauthClients(conf); err != nil {
+		return err
 	}
+	c.Registering = conf.SelfRegistration
 	if len(conf.ClientMetadataHosts) > 0 {
 		strangers := outbound.New(proxy.Dialled(outbound.Strangers(), i.Config.Limits.DependencyTime))
 		c.Documents = oauth.NewDocuments(conf.ClientMetadataHosts, func(ctx context.Context, address string) ([]byte, error) {
@@ -110,6 +108,25 @@ func (i *Instance) oauth(a Assembly, pages *console.Console, mux *http.ServeMux)
 		mux.Handle(path, i.inTime(h.Late, h))
 	}
 	return nil
+}
+
+// oauthClients are the clients of the configuration, whose redirect URIs are checked here, as
+// are those of clients that register themselves.
+func oauthClients(conf config.OAuth) (all []oauth.Client, err error) {
+	for n, one := range conf.Clients {
+		for _, uri := range one.RedirectURIs {
+			if err := oauth.CheckRedirect(uri); err != nil {
+				return nil, fmt.Errorf("oauth.clients[%d].redirect_uris: %w", n, err)
+			}
+		}
+		all = append(all, oauth.Client{ID: one.ID, Name: one.Name, Redirects: one.RedirectURIs, Secret: one.Secret.Reveal(), Introspects: one.Introspects, Exchanges: one.Exchanges})
+	}
+	for n, uri := range conf.SelfRegistration {
+		if err := oauth.CheckRedirect(uri); err != nil && uri != oauth.Loopback {
+			return nil, fmt.Errorf("oauth.self_registration[%d]: %w; or write %s", n, err, oauth.Loopback)
+		}
+	}
+	return all, nil
 }
 
 // asserting believes identity assertions, nil where no identity provider's are.

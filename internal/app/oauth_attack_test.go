@@ -188,6 +188,13 @@ func openRegistration(d *door) {
 	if got := d.get(http.DefaultClient, d.url+"/.well-known/oauth-authorization-server"); strings.Contains(got.body, "registration") {
 		d.t.Errorf("the metadata names a registration: %s", got.body)
 	}
+	if got := d.register(`{"redirect_uris":["http://127.0.0.1/cb"]}`); got.status != http.StatusNotFound {
+		d.t.Errorf("a registration: %d %s; want 404", got.status, got.body)
+	}
+	d.refusedHere("a client with the id of a registration", d.get(d.dev, d.request("client_id", selfClient)))
+	if got := d.token("client_id", selfClient, "grant_type", "refresh_token", "refresh_token", "pbr_x"); got.Error != "invalid_client" {
+		d.t.Errorf("a token for the id of a registration: %+v; want invalid_client", got)
+	}
 	d.refusedHere("a client with a document", d.get(d.dev, d.request("client_id", "https://app.example.org/client.json")))
 }
 

@@ -11,8 +11,9 @@ import (
 // way to get a capability.
 type OAuth struct {
 	Agents              []string      `key:"agents" doc:"Agents that clients can reach by OAuth (docs/how-to/oauth.md). Empty: OAuth is off."`
-	Clients             []OAuthClient `key:"clients" doc:"Clients that are known. Clients cannot register themselves."`
+	Clients             []OAuthClient `key:"clients" doc:"Clients that are known."`
 	ClientMetadataHosts []string      `key:"client_metadata_hosts" doc:"Hosts whose clients are known by a metadata document, whose https URL is the client id. The server fetches it from public addresses only. * is every host. Empty: none."`
+	SelfRegistration    []string      `key:"self_registration" doc:"Redirect URIs with which clients may register themselves (RFC 7591), compared byte for byte. loopback is http on the person's machine, with every port and path. Empty: clients cannot register themselves."`
 	AccessToken         time.Duration `key:"access_token" default:"1h" doc:"Longest lifetime of an access token. It also ends with its capabilities, and a revocation ends it at once. Clients get a refresh token if they ask for the scope offline_access."`
 	Code                time.Duration `key:"code" default:"1m" doc:"Lifetime of an authorization code; at most 10m."`
 	IdentityAssertions  []Assertion   `key:"identity_assertions" doc:"Identity providers that let clients act for people without a page, by identity assertions (ID-JAG, which MCP calls enterprise-managed authorization). Policies still decide. Empty: none."`

@@ -18,7 +18,8 @@ import (
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
-// Client is a client that is known: from the configuration, or from its own document.
+// Client is a client that is known: from the configuration, from its own document, or
+// because it registered itself.
 type Client struct {
 	ID        string
 	Name      string // "" for none
@@ -28,6 +29,7 @@ type Client struct {
 	// Introspects lets a client with a secret ask about the tokens of others, and Exchanges
 	// lets it exchange them.
 	Introspects, Exchanges bool
+	loopback               bool // every redirect URI on loopback is registered
 }
 
 // authenticated reports whether a secret is the client's: "" for a public client.
@@ -42,7 +44,7 @@ func (c Client) redirects(uri string) bool {
 	if CheckRedirect(uri) != nil {
 		return false
 	}
-	return slices.ContainsFunc(c.Redirects, func(known string) bool {
+	return c.loopback && isLoopback(uri) || slices.ContainsFunc(c.Redirects, func(known string) bool {
 		return known == uri || isLoopback(known) && isLoopback(uri) && withoutPort(known) == withoutPort(uri)
 	})
 }
@@ -183,17 +185,6 @@ func (d *Documents) load(ctx context.Context, id string) (Client, error) {
 	if method := text("token_endpoint_auth_method"); method != "" && method != "none" {
 		return Client{}, fmt.Errorf("its token_endpoint_auth_method is %.40q; want none", method)
 	}
-	listed, _ := v.Get("redirect_uris")
-	uris, _ := listed.Elements()
-	if len(uris) == 0 || len(uris) > maxRedirects {
-		return Client{}, fmt.Errorf("it has %d redirect_uris; want 1 to %d", len(uris), maxRedirects)
-	}
-	for _, u := range uris {
-		uri, _ := u.Text()
-		if err := CheckRedirect(uri); err != nil {
-			return Client{}, err
-		}
-		c.Redirects = append(c.Redirects, uri)
-	}
-	return c, nil
+	c.Redirects, err = redirectsOf(v)
+	return c, err
 }

@@ -23,6 +23,9 @@ const (
 	InvalidTarget  = "invalid_target" // RFC 8707
 	InvalidDetails = "invalid_authorization_details"
 	AccessDenied   = "access_denied"
+	// InvalidMetadata and InvalidRedirect answer clients that register themselves (RFC 7591).
+	InvalidMetadata = "invalid_client_metadata"
+	InvalidRedirect = "invalid_redirect_uri"
 	// InteractionRequired says that a person has to answer on a page first.
 	InteractionRequired = "interaction_required"
 	Unauthorized        = "unauthorized_client"

@@ -36,18 +36,21 @@ type Desk interface {
 type Config struct {
 	Issuing   Issuing
 	Desk      Desk
-	URL       string                     // of the server, which is the issuer
-	Resources func() []Resource          // that clients can reach, as they are now
-	Clients   []Client                   // optional: those of the configuration
-	Documents *Documents                 // optional: of clients that have their own
-	Asserting *Asserting                 // optional: identity providers that let clients act for people
-	Named     func(holder string) string // the operator's name of a calling agent, "" for none
-	Seal      cipher.AEAD                // of codes and refresh tokens; it makes its own nonces
-	Key       crypto.Signer              // that signs access tokens
-	Lifetimes Lifetimes                  // of values that are sent to clients
-	Now       func() time.Time
-	Random    io.Reader
-	Log       *slog.Logger
+	URL       string            // of the server, which is the issuer
+	Resources func() []Resource // that clients can reach, as they are now
+	Clients   []Client          // optional: those of the configuration
+	Documents *Documents        // optional: of clients that have their own
+	// Registering are the redirect URIs with which clients may register themselves, each a
+	// URI or [Loopback]; optional.
+	Registering []string
+	Asserting   *Asserting                 // optional: identity providers that let clients act for people
+	Named       func(holder string) string // the operator's name of a calling agent, "" for none
+	Seal        cipher.AEAD                // of codes and refresh tokens; it makes its own nonces
+	Key         crypto.Signer              // that signs access tokens
+	Lifetimes   Lifetimes                  // of values that are sent to clients
+	Now         func() time.Time
+	Random      io.Reader
+	Log         *slog.Logger
 }
 
 // Lifetimes bound the values that are sent to clients. Capabilities have their own.
@@ -100,6 +103,9 @@ func (s *Server) Client(ctx context.Context, id string) (Client, error) {
 		return s.config.Clients[i], nil
 	case s.config.Documents != nil && isDocument(id):
 		return s.config.Documents.client(ctx, id, s.config.Now)
+	}
+	if c, ok := s.registered(id); ok {
+		return c, nil
 	}
 	return Client{}, Errorf(InvalidClient, "no client has that id here; the operator can add it to oauth.clients")
 }

@@ -5,6 +5,7 @@ package oauth
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -31,6 +32,7 @@ const (
 	pathToken      = "/oauth/token" //nolint:gosec // a path
 	pathRevoke     = "/oauth/revoke"
 	pathIntrospect = "/oauth/introspect"
+	pathRegister   = "/oauth/register"
 	pathKeys       = "/oauth/jwks"
 	// pathServer is well-known (RFC 8414).
 	pathServer = "/.well-known/oauth-authorization-server"
@@ -70,7 +72,7 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{config: c, mux: http.NewServeMux()}
-	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
+	endpoints := map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET " + pathAuthorize:                    h.authorize,
 		"POST " + pathToken:                       h.forClients(h.token),
 		"POST " + pathRevoke:                      h.forClients(h.revoke),
@@ -78,7 +80,11 @@ func New(c Config) (*Handler, error) {
 		"GET " + pathKeys:                         h.keys,
 		"GET " + pathServer:                       h.server,
 		"GET " + link.PathResource + "/{path...}": h.resource,
-	} {
+	}
+	if c.Server.Registers() {
+		endpoints["POST "+pathRegister] = h.register
+	}
+	for pattern, serve := range endpoints {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h.limited(pattern, r); err != nil {
 				h.refuse(w, r, err)
@@ -92,7 +98,7 @@ func New(c Config) (*Handler, error) {
 
 // Paths are the patterns of the endpoints.
 func Paths() []string {
-	return []string{pathAuthorize, pathToken, pathRevoke, pathIntrospect, pathKeys, pathServer, link.PathResource + "/"}
+	return []string{pathAuthorize, pathToken, pathRevoke, pathIntrospect, pathRegister, pathKeys, pathServer, link.PathResource + "/"}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -347,6 +353,23 @@ func (h *Handler) introspect(w http.ResponseWriter, r *http.Request, c oauth.Cli
 	return nil
 }
 
+// register gives an id to a client that the operator lets register itself (RFC 7591).
+func (h *Handler) register(w http.ResponseWriter, r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return oauth.Errorf(oauth.InvalidMetadata, "want a body of type application/json")
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return oauth.Errorf(oauth.InvalidMetadata, "the body cannot be read, or has more than %d bytes", formLimit)
+	}
+	registered, err := h.config.Server.Register(body)
+	if err != nil {
+		return err
+	}
+	h.write(w, http.StatusCreated, registered)
+	return nil
+}
+
 func (h *Handler) keys(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	_, err := w.Write(h.config.Keys)
@@ -381,6 +404,9 @@ func (h *Handler) server(w http.ResponseWriter, _ *http.Request) error {
 		"authorization_response_iss_parameter_supported": true,
 		"client_id_metadata_document_supported":          h.config.Server.Documents(),
 		"authorization_details_types_supported":          []string{oauth.DetailsType},
+	}
+	if h.config.Server.Registers() {
+		metadata["registration_endpoint"] = at + pathRegister
 	}
 	if h.config.Server.Asserts() {
 		metadata["authorization_grant_profiles_supported"] = []string{oauth.ProfileAssertion}
