@@ -123,7 +123,7 @@ func (v *verifier) noteBody(e *entry, d Details) {
 		v.report.Bodies.Committed++
 	}
 	if len(d.Erased) > 0 {
-		said := erasure{entry: len(v.entries)}
+		said := erasure{entry: v.entries.len()}
 		for _, id := range d.Erased {
 			said.ids = append(said.ids, strings.Clone(id)) // without the record that it is part of
 		}
@@ -149,10 +149,10 @@ func (v *verifier) readBody(line []byte) {
 		v.problem(Malformed, nil, "body: the line before it is no record, so that it is nobody's")
 		return
 	}
-	if len(v.entries) == 0 {
+	if v.entries.len() == 0 {
 		return
 	}
-	of := &v.entries[len(v.entries)-1]
+	of := v.entries.at(v.entries.len() - 1)
 	if of.line != v.recordLine || of.damaged {
 		return
 	}
@@ -172,7 +172,7 @@ func (v *verifier) readBody(line []byte) {
 func (v *verifier) countErased() {
 	gone := map[string]bool{}
 	for _, said := range v.erased {
-		e := &v.entries[said.entry]
+		e := v.entries.at(said.entry)
 		switch {
 		case !e.vouched || e.unsigned:
 		case e.agent != IssuerID:
@@ -183,7 +183,7 @@ func (v *verifier) countErased() {
 			}
 		}
 	}
-	for _, e := range v.entries {
+	for e := range v.entries.all() {
 		if e.commitment != "" && !e.opened && gone[e.id] {
 			v.report.Bodies.Erased++
 		}

@@ -78,13 +78,13 @@ func (t told) follows(id string, at chainPlace, of *decided) error {
 func (v *verifier) checkOutcomes() {
 	decisions := map[string]*decided{}
 	var outcomes []*entry
-	for i := range v.entries {
-		if e := &v.entries[i]; e.told != nil && e.vouched && !e.unsigned && !e.repeated {
+	for e := range v.entries.all() {
+		if e.told != nil && e.vouched && !e.unsigned && !e.repeated {
 			decisions[e.told.of] = nil
 			outcomes = append(outcomes, e)
 		}
 	}
-	for _, e := range v.entries {
+	for e := range v.entries.all() {
 		if known, named := decisions[e.id]; named && known == nil && !e.damaged {
 			decisions[e.id] = &decided{chainPlace{e.chain, e.sequence}, e.pending}
 		}

@@ -219,7 +219,7 @@ func newVerifier(trust Trust, bundles int) (*verifier, error) {
 		err = errors.New("evidence: no bundle to verify")
 	}
 	return &verifier{
-		known: ready, series: bundles, reported: map[problemKey]bool{}, ids: map[string]seenID{}, names: map[string]string{},
+		known: ready, series: bundles, reported: map[problemKey]bool{}, entries: newEntries(), parties: map[party]*party{},
 		settled: map[string]bool{},
 	}, err
 }
@@ -248,9 +248,8 @@ type verifier struct {
 	report     Report
 	reported   map[problemKey]bool
 	line       int
-	entries    []entry
-	ids        map[string]seenID // by record id
-	names      map[string]string // of agents and recorders
+	entries    entries
+	parties    map[party]*party
 	unreadable int               // lines whose record is not known
 	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
 	gaps       int64             // records that are missing from chains and that nothing explains
@@ -264,11 +263,6 @@ type verifier struct {
 	midway     bool // the first bundle begins behind others that are not here
 }
 
-type seenID struct {
-	line int
-	hash Hash
-}
-
 type problemKey struct {
 	kind Kind
 	line int
@@ -276,24 +270,27 @@ type problemKey struct {
 
 // entry is the part of a readable record that the verifier remembers.
 type entry struct {
-	line            int
-	id              string
-	agent, recorder string
-	chain           ChainID
-	sequence        int64
-	prev, hash      Hash
-	leaf            tlog.Hash
-	damaged         bool   // its bytes differ from the hashed ones: nothing it says counts
-	unsigned        bool   // its signature does not hold
-	key             string // id of the key that signed it, or that a later record must be signed by
-	covered         bool   // it has no signature of its own
-	repeated        bool
-	vouched         bool  // its key may sign it, and does if it has its own signature
-	told            *told // what it says became of another record; nil for none
-	pending         bool
-	commitment      string // to a body, "" for none
-	opened          bool   // with a body that matches the commitment
+	*party
+	line       int
+	id         string
+	chain      ChainID
+	sequence   int64
+	prev, hash Hash
+	leaf       tlog.Hash
+	told       *told  // what it says became of another record; nil for none
+	commitment string // to a body, "" for none
+	damaged    bool   // its bytes differ from the hashed ones: nothing it says counts
+	unsigned   bool   // its signature does not hold
+	covered    bool   // it has no signature of its own
+	repeated   bool
+	vouched    bool // its key may sign it, and does if it has its own signature
+	pending    bool
+	opened     bool // with a body that matches the commitment
 }
+
+// party is what many entries share. Key is the id of the key that signed the record, or that a
+// later record must be signed by; "" for none.
+type party struct{ agent, recorder, key string }
 
 // problem notes a problem, once per kind and line. A nil entry means the
 // line that is being read.
@@ -401,7 +398,7 @@ func (v *verifier) readRecord(found examined) {
 	sealed := found.sealed
 	record := sealed.Record()
 	e := entry{
-		line: v.line, id: strings.Clone(record.ID), agent: v.name(record.AgentID), recorder: v.name(record.Details.Recorder),
+		party: v.party(party{record.AgentID, record.Details.Recorder, ""}), line: v.line, id: strings.Clone(record.ID),
 		chain: record.Details.ChainID, sequence: record.Details.Sequence,
 		prev: sealed.Prev(), hash: sealed.Hash(), leaf: found.leaf,
 		pending: record.OutcomeStatus == Pending,
@@ -423,16 +420,16 @@ func (v *verifier) readRecord(found examined) {
 		v.expectClosed(record, &e)
 		v.noteBody(&e, record.Details)
 	}
-	v.entries = append(v.entries, e)
+	v.entries.add(e)
 }
 
-// name returns a text that does not keep the record it is in: there are few
-// agents and recorders, and many records.
-func (v *verifier) name(text string) string {
-	known, ok := v.names[text]
+// party returns the one of these names, which do not keep the record they are in: there are
+// few agents, recorders and keys, and many records.
+func (v *verifier) party(of party) *party {
+	known, ok := v.parties[of]
 	if !ok {
-		known = strings.Clone(text)
-		v.names[known] = known
+		known = &party{strings.Clone(of.agent), strings.Clone(of.recorder), strings.Clone(of.key)}
+		v.parties[*known] = known
 	}
 	return known
 }
@@ -440,9 +437,8 @@ func (v *verifier) name(text string) string {
 // checkUnique finds an id that was used before (EXT-24). The same record again
 // has no place in its chain; another record with that id has.
 func (v *verifier) checkUnique(e *entry) {
-	first, ok := v.ids[e.id]
-	if !ok {
-		v.ids[e.id] = seenID{e.line, e.hash}
+	first := v.entries.first(e.id)
+	if first == nil {
 		return
 	}
 	e.repeated = first.hash == e.hash
@@ -466,7 +462,7 @@ func (v *verifier) checkSigner(found examined, e *entry) {
 	if found.checked && found.signature == nil {
 		v.checked.note(e.leaf)
 	}
-	e.key = key.ID
+	e.party = v.party(party{e.agent, e.recorder, key.ID})
 	err := key.allows(record)
 	if e.vouched = err == nil; !e.vouched {
 		v.problem(KeyNotAllowed, e, "record %q: %v", e.id, err)
@@ -530,7 +526,7 @@ func (v *verifier) finish() {
 	v.checkOutcomes()
 	v.checkExpected()
 	v.checkTrees()
-	for _, e := range v.entries {
+	for e := range v.entries.all() {
 		if e.pending && !v.settled[e.id] {
 			v.report.Pending = append(v.report.Pending, e.id)
 		}

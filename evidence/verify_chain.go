@@ -10,8 +10,7 @@ import (
 func (v *verifier) checkChains() {
 	chains := map[ChainID][]*entry{}
 	var order []ChainID
-	for i := range v.entries {
-		e := &v.entries[i]
+	for e := range v.entries.all() {
 		if e.damaged || e.repeated {
 			continue
 		}
@@ -26,9 +25,12 @@ func (v *verifier) checkChains() {
 }
 
 func (v *verifier) checkChain(chain []*entry) {
-	v.checkOrder(chain)
-	sorted := slices.Clone(chain)
-	slices.SortStableFunc(sorted, bySequence)
+	sorted := chain
+	if !slices.IsSortedFunc(chain, bySequence) {
+		v.checkOrder(chain)
+		sorted = slices.Clone(chain)
+		slices.SortStableFunc(sorted, bySequence)
+	}
 	first, last := sorted[0], sorted[len(sorted)-1]
 	v.report.Chains = append(v.report.Chains, ChainReport{
 		Chain: first.chain.String(), AgentID: first.agent, Recorder: first.recorder, Records: len(sorted), Hash: last.hash.String(),
