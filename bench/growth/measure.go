@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
@@ -231,7 +230,7 @@ func (s *series) bundle(ctx context.Context, t *town, progress io.Writer) error 
 	if err != nil {
 		return err
 	}
-	exported, err := t.command(ctx, "evidence", "export", "--out", file)
+	spent, err := t.command(ctx, "evidence", "export", "--out", file)
 	if err != nil {
 		return err
 	}
@@ -240,30 +239,23 @@ func (s *series) bundle(ctx context.Context, t *town, progress io.Writer) error 
 		return err
 	}
 	n := float64(t.have.records)
-	s.add(progress, "export, CPU us a record", float64((spent(exported)+after-before).Microseconds())/n)
-	verified, err := t.command(ctx, "evidence", "verify", file, "--trust", filepath.Join(t.dir, "trust.json"))
-	if err != nil {
+	s.add(progress, "export, CPU us a record", float64((spent+after-before).Microseconds())/n)
+	if spent, err = t.command(ctx, "evidence", "verify", file, "--trust", filepath.Join(t.dir, "trust.json")); err != nil {
 		return err
 	}
-	s.add(progress, "verify, CPU us a record", float64(spent(verified).Microseconds())/n)
-	if used, ok := verified.SysUsage().(*syscall.Rusage); ok {
-		s.add(progress, "verify, KiB of memory a record", float64(used.Maxrss)/n)
-	}
+	s.add(progress, "verify, CPU us a record", float64(spent.Microseconds())/n)
 	return nil
 }
 
-// command runs the binary, and returns what it used.
-func (t *town) command(ctx context.Context, words ...string) (*os.ProcessState, error) {
+// command runs the binary and returns its CPU time.
+func (t *town) command(ctx context.Context, words ...string) (time.Duration, error) {
 	c := exec.CommandContext(ctx, t.binary, words...) //nolint:gosec // our own binary
 	c.Dir = t.dir
 	if out, err := c.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("powerbox %v: %w\n%s", words, err, out[max(0, len(out)-2000):])
+		return 0, fmt.Errorf("powerbox %v: %w\n%s", words, err, out[max(0, len(out)-2000):])
 	}
-	return c.ProcessState, nil
+	return c.ProcessState.UserTime() + c.ProcessState.SystemTime(), nil
 }
-
-// spent is the CPU time of a process that has ended.
-func spent(p *os.ProcessState) time.Duration { return p.UserTime() + p.SystemTime() }
 
 // size is the bytes of all files of a folder.
 func size(dir string) (bytes float64, err error) {
