@@ -163,7 +163,7 @@ func (i *Instance) delegations(ctx context.Context, q api.DelegationQuery) (*gra
 		}
 	}
 	sorting.Sort(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
-	tried, err := i.scores.Pairs(ctx, q.Until)
+	tried, err := i.scores.Pairs(ctx, q.Until, q.Sees)
 	if err != nil {
 		return nil, tried, err
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/powerbox-project/powerbox/evidence"
 )
@@ -80,14 +81,14 @@ var (
 	cefEscaped = strings.NewReplacer(`\`, `\\`, `=`, `\=`, "\r", `\r`, "\n", `\n`)
 )
 
-// cefValue escapes a value. Other control characters, and the line breaks of Unicode, become
-// spaces.
+// cefValue escapes a value. Other control characters, the line breaks of Unicode, and marks that
+// turn the direction of writing become spaces.
 func cefValue(value string) string {
 	return cefEscaped.Replace(strings.Map(func(c rune) rune {
 		switch {
 		case c == '\r' || c == '\n':
 			return c
-		case c < ' ' || c >= 0x7f && c <= 0x9f || c == '\u2028' || c == '\u2029':
+		case !unicode.IsPrint(c):
 			return ' '
 		}
 		return c

@@ -80,3 +80,14 @@ func TestControlCharactersAreSpacesInCEF(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestATK120_CEFHasNoInvisibleCharacters keeps marks that turn the direction of writing, and
+// others that are not seen, out of a line.
+func TestATK120_CEFHasNoInvisibleCharacters(t *testing.T) {
+	r := asked(1, "a\u202eb\u2066c\u200bd\x1b[2J\u009be", "documents", "trace", evidence.Deny)
+	r.Details.Recorder = "issuer"
+	line := CEFEvent(sealedAs(t, r), "0.1")
+	if _, fields := parsedCEF(t, line); fields["sourceServiceName"] != "a b c d [2J e" {
+		t.Errorf("%q", line)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"unicode"
@@ -97,6 +98,52 @@ func byNumber(r rune) string {
 		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Printf writes a format of ours with texts of others, to a terminal or a file. Each text stays on
+// its line and in its cell of a table: breaks, tabs, and what a terminal would obey or is
+// invisible, are written by their numbers (ATK-120).
+func Printf(w io.Writer, format string, args ...any) {
+	shown := make([]any, len(args))
+	for i, arg := range args {
+		shown[i] = onOneLine(arg)
+	}
+	_, _ = fmt.Fprintf(w, format, shown...) // standard output remembers what could not be written
+}
+
+// onOneLine is a value whose text, if it is one, has one line and one cell.
+func onOneLine(arg any) any {
+	switch v := arg.(type) {
+	case error:
+		return OneLine(v.Error())
+	case fmt.Stringer:
+		return OneLine(v.String())
+	}
+	switch v := reflect.ValueOf(arg); {
+	case v.Kind() == reflect.String:
+		return OneLine(v.String())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		return OneLine(string(v.Bytes()))
+	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map || v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer:
+		return OneLine(fmt.Sprint(arg))
+	}
+	return arg
+}
+
+// OneLine is a text on one line and in one cell of a table.
+func OneLine(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		switch r {
+		case '\n':
+			out.WriteString(`\n`)
+		case '\t':
+			out.WriteString(`\t`)
+		default:
+			out.WriteString(byNumber(r))
+		}
+	}
+	return out.String()
 }
 
 // ShownJSON is JSON of others as people read it.

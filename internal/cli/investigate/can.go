@@ -67,11 +67,11 @@ func printCan(p *cli.Program, answer canAnswer, output string) error {
 			return err
 		}
 	case answer.Allowed:
-		fmt.Fprintln(p.Stdout, "yes")
+		cli.Printf(p.Stdout, "yes\n")
 	default:
-		fmt.Fprintln(p.Stdout, "no")
+		cli.Printf(p.Stdout, "no\n")
 		for _, r := range answer.Reasons {
-			fmt.Fprintf(p.Stdout, "  %s: %s\n", r.Code, r.Message)
+			cli.Printf(p.Stdout, "  %s: %s\n", r.Code, r.Message)
 		}
 	}
 	if !answer.Allowed {

@@ -205,25 +205,25 @@ func printExplanation(p *cli.Program, e explanation, output string) error {
 }
 
 func printExplained(p *cli.Program, e explanation) {
-	fmt.Fprintf(p.Stdout, "%s %s: %s\n", e.Kind, e.ID, e.Verdict)
+	cli.Printf(p.Stdout, "%s %s: %s\n", e.Kind, e.ID, e.Verdict)
 	for i, h := range e.Hops {
 		printHop(p, i, h)
 	}
 	for _, f := range e.Facts {
-		fmt.Fprintf(p.Stdout, "  %-11s %s\n", f.Name, f.Text)
+		cli.Printf(p.Stdout, "  %-11s %s\n", f.Name, f.Text)
 	}
 	if e.First != nil {
-		fmt.Fprintf(p.Stdout, "  fails first %s: %s\n", e.First.Code, e.First.Message)
-		fmt.Fprintf(p.Stdout, "  see         %s\n", e.First.Doc)
+		cli.Printf(p.Stdout, "  fails first %s: %s\n", e.First.Code, e.First.Message)
+		cli.Printf(p.Stdout, "  see         %s\n", e.First.Doc)
 	}
 	for _, f := range e.More {
-		fmt.Fprintf(p.Stdout, "  fails too   %s: %s\n", f.Code, f.Message)
+		cli.Printf(p.Stdout, "  fails too   %s: %s\n", f.Code, f.Message)
 	}
 	if e.Fix != "" {
-		fmt.Fprintf(p.Stdout, "  to fix      %s\n", e.Fix)
+		cli.Printf(p.Stdout, "  to fix      %s\n", e.Fix)
 	}
 	for _, n := range e.Notes {
-		fmt.Fprintf(p.Stdout, "  note        %s\n", n)
+		cli.Printf(p.Stdout, "  note        %s\n", n)
 	}
 	for _, c := range e.Chains {
 		printExplained(p, c)
@@ -233,18 +233,18 @@ func printExplained(p *cli.Program, e explanation) {
 func printHop(p *cli.Program, depth int, h hop) {
 	indent := strings.Repeat("  ", depth+1)
 	mark := map[bool]string{true: "ok  ", false: "FAIL"}[h.Holds]
-	fmt.Fprintf(p.Stdout, "%s%s %s until %s\n", indent, mark, h.ID, h.Expires)
+	cli.Printf(p.Stdout, "%s%s %s until %s\n", indent, mark, h.ID, h.Expires)
 	if h.Issuer != "" {
-		fmt.Fprintf(p.Stdout, "%s     from %s\n", indent, h.Issuer)
+		cli.Printf(p.Stdout, "%s     from %s\n", indent, h.Issuer)
 	}
 	if h.Holder != "" {
-		fmt.Fprintf(p.Stdout, "%s     to   %s\n", indent, h.Holder)
+		cli.Printf(p.Stdout, "%s     to   %s\n", indent, h.Holder)
 	}
 	for _, n := range h.Narrowed {
-		fmt.Fprintf(p.Stdout, "%s     %s\n", indent, n)
+		cli.Printf(p.Stdout, "%s     %s\n", indent, n)
 	}
 	if h.Problem != "" {
-		fmt.Fprintf(p.Stdout, "%s     %s\n", indent, h.Problem)
+		cli.Printf(p.Stdout, "%s     %s\n", indent, h.Problem)
 	}
 }
 

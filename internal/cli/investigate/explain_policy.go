@@ -132,22 +132,22 @@ func printPolicy(p *cli.Program, a policyAnswer, q policyQuestion, output string
 		return errors.Join(p.PrintJSON(a), status)
 	}
 	verdict := map[bool]string{true: "allowed", false: "denied"}[a.Allowed]
-	fmt.Fprintf(p.Stdout, "%s: %s for %s\n", verdict, q.operation, q.principal)
+	cli.Printf(p.Stdout, "%s: %s for %s\n", verdict, q.operation, q.principal)
 	if a.Reason != "" {
-		fmt.Fprintf(p.Stdout, "  why        %s\n", a.Reason)
+		cli.Printf(p.Stdout, "  why        %s\n", a.Reason)
 	}
 	for _, f := range a.Findings {
 		mark := map[bool]string{true: "applies", false: "does not"}[f.Applies]
-		fmt.Fprintf(p.Stdout, "  %-9s  %s: %s\n", mark, f.Policy, f.Why)
+		cli.Printf(p.Stdout, "  %-9s  %s: %s\n", mark, f.Policy, f.Why)
 	}
 	if a.Lifetime != "" {
-		fmt.Fprintf(p.Stdout, "  at most    %s\n", a.Lifetime)
+		cli.Printf(p.Stdout, "  at most    %s\n", a.Lifetime)
 	}
 	if a.Approval != "" {
-		fmt.Fprintf(p.Stdout, "  approval   by a %s\n", a.Approval)
+		cli.Printf(p.Stdout, "  approval   by a %s\n", a.Approval)
 	}
 	if a.Fix != "" {
-		fmt.Fprintf(p.Stdout, "  to fix     %s\n", a.Fix)
+		cli.Printf(p.Stdout, "  to fix     %s\n", a.Fix)
 	}
 	return status
 }

@@ -3,7 +3,6 @@ package investigate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -56,8 +55,8 @@ func stopVerb(p *cli.Program, cmd *cobra.Command, path, done string) *cobra.Comm
 		}
 		stop := cli.Post("/v1/"+path, map[string]string{"target": args[0], "reason": reason}).Of(cmd.Name() + " " + args[0])
 		return cli.Show(cmd.Context(), v, stop, func(e audit.Freeze) error {
-			_, err := fmt.Fprintf(p.Stdout, "%s %s (revocation %d)\n", done, e.Target, e.Sequence)
-			return err
+			cli.Printf(p.Stdout, "%s %s (revocation %d)\n", done, e.Target, e.Sequence)
+			return nil
 		})
 	}
 	return cmd
@@ -73,13 +72,13 @@ func freezes(ctx context.Context, o *cli.Operator) ([]audit.Freeze, error) {
 
 func showFreezes(p *cli.Program, frozen []audit.Freeze) error {
 	if len(frozen) == 0 {
-		fmt.Fprintln(p.Stdout, "nothing is frozen")
+		cli.Printf(p.Stdout, "nothing is frozen\n")
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FROZEN\tSINCE\tBY\tREASON")
+	cli.Printf(w, "FROZEN\tSINCE\tBY\tREASON\n")
 	for _, f := range frozen {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+		cli.Printf(w, "%s\t%s\t%s\t%s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
 	}
 	return w.Flush()
 }

@@ -2,7 +2,6 @@ package investigate
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -78,33 +77,33 @@ func newReport(p *cli.Program) *cobra.Command {
 
 func printUse(p *cli.Program, r audit.Report) error {
 	for _, f := range r.Frozen {
-		fmt.Fprintf(p.Stdout, "frozen: %s since %s, by %s: %s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+		cli.Printf(p.Stdout, "frozen: %s since %s, by %s: %s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
 	}
 	if len(r.Uses) == 0 {
-		fmt.Fprintf(p.Stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
-		printOthers(p, "", r.Other)
+		cli.Printf(p.Stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))
+		printOthers(p, r.Other)
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CALLER\tAGENT\tOPERATION\tCALLS\tALLOWED\tDENIED\tOBSERVED\tSCOPED WOULD\tREQUIRE WOULD")
+	cli.Printf(w, "CALLER\tAGENT\tOPERATION\tCALLS\tALLOWED\tDENIED\tOBSERVED\tSCOPED WOULD\tREQUIRE WOULD\n")
 	for _, u := range r.Uses {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", u.Caller, u.Agent, u.Operation, u.Calls, u.Allowed, u.Denied, u.Observed,
+		cli.Printf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", u.Caller, u.Agent, u.Operation, u.Calls, u.Allowed, u.Denied, u.Observed,
 			u.AtScoped.Text("a scope"), u.AtRequire.Text("a capability"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, line := range r.Advice() {
-		fmt.Fprintln(p.Stdout, line)
+		cli.Printf(p.Stdout, "%s\n", line)
 	}
-	printOthers(p, "", r.Other)
+	printOthers(p, r.Other)
 	return nil
 }
 
 // printOthers says which records beside those of calls there are.
-func printOthers(p *cli.Program, before string, o audit.Others) {
+func printOthers(p *cli.Program, o audit.Others) {
 	if len(o) > 0 {
-		fmt.Fprintf(p.Stdout, "%sother records: %s; powerbox evidence list shows them\n", before, o)
+		cli.Printf(p.Stdout, "other records: %s; powerbox evidence list shows them\n", o)
 	}
 }
 
@@ -116,28 +115,28 @@ func printGrants(p *cli.Program, r audit.Report, which string) error {
 	if !r.Since.IsZero() {
 		since = r.Since.Format(time.RFC3339)
 	}
-	fmt.Fprintf(p.Stdout, "# Scopes %s since %s. Review it: it allows every call that was made.\n", which, since)
-	fmt.Fprintln(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
+	cli.Printf(p.Stdout, "# Scopes %s since %s. Review it: it allows every call that was made.\n", which, since)
+	cli.Printf(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.\n")
 	if len(g.Scopes) > 0 {
-		fmt.Fprintln(p.Stdout, "scopes:")
+		cli.Printf(p.Stdout, "scopes:\n")
 	}
 	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
-		fmt.Fprintf(p.Stdout, "  %s:\n", caller)
+		cli.Printf(p.Stdout, "  %s:\n", caller)
 		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
-			fmt.Fprintf(p.Stdout, "    %s:\n", agent)
+			cli.Printf(p.Stdout, "    %s:\n", agent)
 			for _, operation := range g.Scopes[caller][agent] {
-				fmt.Fprintf(p.Stdout, "      - %s\n", strconv.Quote(operation))
+				cli.Printf(p.Stdout, "      - %s\n", strconv.Quote(operation))
 			}
 		}
 	}
 	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
-		fmt.Fprintf(p.Stdout, "# not in it: %s. It called:\n", audit.NameCaller(caller))
+		cli.Printf(p.Stdout, "# not in it: %s. It called:\n", audit.NameCaller(caller))
 		for _, operation := range g.Unnamed[caller] {
-			fmt.Fprintf(p.Stdout, "#   %s\n", operation)
+			cli.Printf(p.Stdout, "#   %s\n", operation)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(g.Left)) {
-		fmt.Fprintf(p.Stdout, "# not in it: %s, because %s\n", plain.Count(g.Left[why], "call"), why)
+		cli.Printf(p.Stdout, "# not in it: %s, because %s\n", plain.Count(g.Left[why], "call"), why)
 	}
 	if len(g.Scopes) == 0 {
 		return cli.Exit(cli.ExitError, errors.New("nothing that was observed can be put into scopes; the comments say why"))

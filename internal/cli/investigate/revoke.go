@@ -140,7 +140,7 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 		return err
 	}
 	if output != "json" {
-		fmt.Fprintf(p.Stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
+		cli.Printf(p.Stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
 	}
 	if _, single := body["target"]; single {
 		if err := warnOfUnknown(ctx, p, op, r.Target); err != nil {
@@ -174,14 +174,14 @@ var knownForm = regexp.MustCompile(`^rv_|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-
 func warnOfUnknown(ctx context.Context, p *cli.Program, op *cli.Operator, target string) error {
 	if !strings.HasPrefix(target, "cap_") {
 		if !knownForm.MatchString(target) {
-			fmt.Fprintf(p.Stderr, "powerbox: %q has the form of no id that Powerbox gives (cap_..., rv_..., a UUID, the hash of a link): if it is mistyped, nothing was stopped\n", target)
+			cli.Printf(p.Stderr, "powerbox: %q has the form of no id that Powerbox gives (cap_..., rv_..., a UUID, the hash of a link): if it is mistyped, nothing was stopped\n", target)
 		}
 		return nil
 	}
 	var c struct{}
 	err := op.Get(ctx, "/v1/capabilities/"+url.PathEscape(target), &c)
 	if errors.Is(err, audit.ErrNotThere) {
-		fmt.Fprintf(p.Stderr, "powerbox: no capability %s is on record here: if it is mistyped, nothing was stopped\n", target)
+		cli.Printf(p.Stderr, "powerbox: no capability %s is on record here: if it is mistyped, nothing was stopped\n", target)
 		return nil
 	}
 	return err
@@ -207,7 +207,7 @@ func revokeAsHolder(ctx context.Context, p *cli.Program, h cli.HolderFlags, file
 		if output == "json" {
 			err = p.PrintJSON(map[string]string{"target": c.ID})
 		} else {
-			_, err = fmt.Fprintf(p.Stdout, "revoked %s\n", c.ID)
+			cli.Printf(p.Stdout, "revoked %s\n", c.ID)
 		}
 		if err != nil {
 			return err

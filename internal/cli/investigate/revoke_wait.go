@@ -68,21 +68,21 @@ func await(ctx context.Context, op *cli.Operator, sequence int64) (*reached, err
 
 func printReached(p *cli.Program, r *reached) {
 	if len(r.Gateways) == 0 {
-		fmt.Fprintln(p.Stdout, "no gateway is enrolled: the server alone enforces it, and does")
+		cli.Printf(p.Stdout, "no gateway is enrolled: the server alone enforces it, and does\n")
 		return
 	}
 	for _, g := range r.Gateways {
 		switch {
 		case g.Has:
-			fmt.Fprintf(p.Stdout, "  %s in front of %s has it\n", g.ID, g.Agent)
+			cli.Printf(p.Stdout, "  %s in front of %s has it\n", g.ID, g.Agent)
 		case g.Reported == nil:
-			fmt.Fprintf(p.Stdout, "  %s in front of %s LAGS: it has said nothing since the server started; its lease is over\n", g.ID, g.Agent)
+			cli.Printf(p.Stdout, "  %s in front of %s LAGS: it has said nothing since the server started; its lease is over\n", g.ID, g.Agent)
 		default:
-			fmt.Fprintf(p.Stdout, "  %s in front of %s LAGS: at revocation %d since %s; its lease is over\n", g.ID, g.Agent, g.Sequence, plain.Time(*g.Reported))
+			cli.Printf(p.Stdout, "  %s in front of %s LAGS: at revocation %d since %s; its lease is over\n", g.ID, g.Agent, g.Sequence, plain.Time(*g.Reported))
 		}
 	}
 	if len(r.laggards()) > 0 && r.Reads != nil {
-		fmt.Fprintf(p.Stdout, "  an operator extended the lease: those that lag continue with reads until %s\n", plain.Time(*r.Reads))
+		cli.Printf(p.Stdout, "  an operator extended the lease: those that lag continue with reads until %s\n", plain.Time(*r.Reads))
 	}
 }
 
@@ -122,22 +122,22 @@ func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[stri
 	if v.More {
 		least = "at least "
 	}
-	fmt.Fprintf(p.Stdout, "%s: %s%d on record would end", v.Target, least, v.Count)
+	cli.Printf(p.Stdout, "%s: %s%d on record would end", v.Target, least, v.Count)
 	if v.Count > len(v.Dies) {
-		fmt.Fprintf(p.Stdout, ", of which %d are listed", len(v.Dies))
+		cli.Printf(p.Stdout, ", of which %d are listed", len(v.Dies))
 	}
-	fmt.Fprintln(p.Stdout, "; links that holders derived from them offline end with them")
+	cli.Printf(p.Stdout, "; links that holders derived from them offline end with them\n")
 	if len(v.Dies) == 0 {
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CAPABILITY\tPARENT\tAGENT\tGRANT\tFOR\tHOLDER\tUNTIL")
+	cli.Printf(w, "CAPABILITY\tPARENT\tAGENT\tGRANT\tFOR\tHOLDER\tUNTIL\n")
 	for _, c := range v.Dies {
 		holder := c.Holder
 		if c.Requester != "" {
 			holder = c.Requester + " (" + c.Holder + ")"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Parent, c.Agent, c.Grant, plain.Printable(c.Principal), plain.Printable(holder), plain.Time(c.Expires))
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Parent, c.Agent, c.Grant, plain.Printable(c.Principal), plain.Printable(holder), plain.Time(c.Expires))
 	}
 	return w.Flush()
 }

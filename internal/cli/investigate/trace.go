@@ -72,23 +72,23 @@ func newTrace(p *cli.Program) *cobra.Command {
 }
 
 func printTrace(p *cli.Program, t audit.Traced) error {
-	fmt.Fprintf(p.Stdout, "%s: %s, %d allowed, %d refused\n", t.Thing, plain.Count(audit.Count(t.Hops, ""), "decision"),
+	cli.Printf(p.Stdout, "%s: %s, %d allowed, %d refused\n", t.Thing, plain.Count(audit.Count(t.Hops, ""), "decision"),
 		audit.Count(t.Hops, evidence.Allow), audit.Count(t.Hops, evidence.Deny))
 	for _, h := range t.Hops {
 		printTraceHop(p, h, "  ")
 	}
 	if t.Truncated {
-		fmt.Fprintf(p.Stderr, "powerbox: there are more than %d records; the tree has the newest of them\n", audit.TraceLimit)
+		cli.Printf(p.Stderr, "powerbox: there are more than %d records; the tree has the newest of them\n", audit.TraceLimit)
 	}
 	return nil
 }
 
 // printTraceHop prints one decision, and under it what it led to.
 func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
-	fmt.Fprintf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), plain.Printable(h.Requester), h.Agent, plain.Unescaped(h.What()), h.Record)
+	cli.Printf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), plain.Printable(h.Requester), h.Agent, plain.Unescaped(h.What()), h.Record)
 	line := func(name, format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); text != "" {
-			fmt.Fprintf(p.Stdout, "%s        %-8s %s\n", indent, name, text)
+			cli.Printf(p.Stdout, "%s        %-8s %s\n", indent, name, text)
 		}
 	}
 	line("when", "%s%s%s%s", plain.Time(h.Time), plain.Prefixed(", task ", plain.Printable(h.Task)), plain.Prefixed(" in tenant ", plain.Printable(h.Tenant)), plain.Prefixed(", for ", h.Principal))

@@ -68,7 +68,7 @@ func newUsage(p *cli.Program) *cobra.Command {
 
 func printUsage(p *cli.Program, u audit.Usage) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HOLDER\tAGENT\tOPERATION\tGRANTED\tUSED\tLAST")
+	cli.Printf(w, "HOLDER\tAGENT\tOPERATION\tGRANTED\tUSED\tLAST\n")
 	unused := 0
 	for _, h := range u.Uses {
 		granted := "yes"
@@ -79,16 +79,16 @@ func printUsage(p *cli.Program, u audit.Usage) error {
 		if h.Unused {
 			exercised, unused = "unused", unused+1
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Printable(h.Holder), h.Agent, plain.Printable(h.Operation), granted, exercised, h.Last)
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Printable(h.Holder), h.Agent, plain.Printable(h.Operation), granted, exercised, h.Last)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if len(u.Uses) == 0 {
-		fmt.Fprintf(p.Stderr, "powerbox: no authority and no use of %q is on record in this period; check the name, and --since\n", u.Agent)
+		cli.Printf(p.Stderr, "powerbox: no authority and no use of %q is on record in this period; check the name, and --since\n", u.Agent)
 	}
 	if unused > 0 {
-		fmt.Fprintf(p.Stdout, "%d granted and not used in this period: powerbox usage %s --narrow prints the smallest scopes that would have been enough\n", unused, u.Agent)
+		cli.Printf(p.Stdout, "%d granted and not used in this period: powerbox usage %s --narrow prints the smallest scopes that would have been enough\n", unused, u.Agent)
 	}
 	return nil
 }

@@ -199,33 +199,33 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 			return err
 		}
 	} else {
-		fmt.Fprintf(p.Stdout, "%s: %s in %s of %s, %d without a recorded outcome\n",
+		cli.Printf(p.Stdout, "%s: %s in %s of %s, %d without a recorded outcome\n",
 			r.Verdict(), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
 		if r.Covered > 0 {
-			fmt.Fprintf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))
+			cli.Printf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))
 		}
 		if b := r.Bodies; b.Committed > 0 {
-			fmt.Fprintf(p.Stdout, "  %s beside the records: %d opened, %d erased, %d not in this bundle\n",
+			cli.Printf(p.Stdout, "  %s beside the records: %d opened, %d erased, %d not in this bundle\n",
 				cli.Bodies(b.Committed), b.Opened, b.Erased, b.Committed-b.Opened-b.Erased)
 		}
 		for _, c := range r.Cosigned {
 			fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
 		if r.From != nil {
-			fmt.Fprintf(p.Stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
+			cli.Printf(p.Stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
 		}
 		for _, recorder := range r.Silent {
-			fmt.Fprintf(p.Stdout, "  recorder %q is open and has no record here\n", recorder)
+			cli.Printf(p.Stdout, "  recorder %q is open and has no record here\n", recorder)
 		}
 		for _, chain := range r.Earlier {
-			fmt.Fprintf(p.Stdout, "  chain %s is not here, and may have ended before: verify with the bundles before it\n", chain)
+			cli.Printf(p.Stdout, "  chain %s is not here, and may have ended before: verify with the bundles before it\n", chain)
 		}
 		for _, problem := range r.Problems {
 			in := ""
 			if problem.Bundle > 0 {
 				in = fmt.Sprintf("bundle %d, ", problem.Bundle)
 			}
-			fmt.Fprintf(p.Stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
+			cli.Printf(p.Stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
 		}
 	}
 	if r.Verdict() != evidence.OK {

@@ -101,7 +101,7 @@ func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit
 		}
 	})
 	if err == nil && more {
-		fmt.Fprintf(p.Stderr, "powerbox: there are more; continue with --before %s\n", last)
+		cli.Printf(p.Stderr, "powerbox: there are more; continue with --before %s\n", last)
 	}
 	return err
 }
@@ -115,7 +115,7 @@ func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) erro
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Time.Format(time.RFC3339), r.Decision, r.AgentID,
 			r.Details.Requester, ListedAs(r), r.OutcomeStatus, r.ID)
 		if n++; n%audit.RecordPage != 0 {
 			continue

@@ -76,7 +76,7 @@ func verifyReceipt(p *cli.Program, name, record string, trust evidence.Trust, ou
 			"index": index, "size": checkpoint.Size, "cosigned": cosigned,
 		})
 	}
-	fmt.Fprintf(p.Stdout, "%s: record %s is entry %d of the %d of %s\n", evidence.OK, receipt.Hash(), index, checkpoint.Size, checkpoint.Origin)
+	cli.Printf(p.Stdout, "%s: record %s is entry %d of the %d of %s\n", evidence.OK, receipt.Hash(), index, checkpoint.Size, checkpoint.Origin)
 	for _, c := range cosigned {
 		fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 	}

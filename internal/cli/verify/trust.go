@@ -163,17 +163,17 @@ func printScore(p *cli.Program, s api.Score, output string) error {
 		return p.PrintJSON(s)
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tas of %s\n", s.Agent, s.AsOf.Format(time.RFC3339Nano))
-	fmt.Fprintf(w, "outcomes\t%d achieved, %d failed, %d partial\n", s.Counts.Achieved, s.Counts.Failed, s.Counts.Partial)
+	cli.Printf(w, "%s\tas of %s\n", s.Agent, s.AsOf.Format(time.RFC3339Nano))
+	cli.Printf(w, "outcomes\t%d achieved, %d failed, %d partial\n", s.Counts.Achieved, s.Counts.Failed, s.Counts.Partial)
 	renewed := "unknown"
 	if s.Renewed != nil {
 		renewed = s.Renewed.Format(time.RFC3339)
 	}
-	fmt.Fprintf(w, "credentials renewed\t%s\n", renewed)
-	fmt.Fprintf(w, "\t%s\tto begin with\n", trust.Full)
+	cli.Printf(w, "credentials renewed\t%s\n", renewed)
+	cli.Printf(w, "\t%s\tto begin with\n", trust.Full)
 	for _, part := range s.Parts {
-		fmt.Fprintf(w, "\t-%s\t%s\n", part.Off, part.Why)
+		cli.Printf(w, "\t-%s\t%s\n", part.Off, part.Why)
 	}
-	fmt.Fprintf(w, "score\t%s\t%s\n", s.Score, s.Level)
+	cli.Printf(w, "score\t%s\t%s\n", s.Score, s.Level)
 	return w.Flush()
 }

@@ -213,6 +213,21 @@ func (i *Issuer) RevokedAt(ctx context.Context, t Target) (agent string, err err
 	return "", nil
 }
 
+// EventAt returns the one agent that an event is about: [ErrNotFound] where there is none.
+func (i *Issuer) EventAt(ctx context.Context, r Revocation) (agent string, err error) {
+	switch b := parseBulk(r.Target); {
+	case r.Kind == KindFreeze || r.Kind == KindThaw:
+		_, agent, err = i.StoppedAt(ctx, r.Target)
+		return agent, err
+	case r.Kind == KindEpoch && b.of == gate.BulkIssuer:
+		return b.name, nil
+	case r.Kind == KindRevoke:
+		c, err := i.find(ctx, r.Target)
+		return c.Agent, err
+	}
+	return "", ErrNotFound
+}
+
 // find returns the capability on record under the id of a capability or of its
 // revocation, or [ErrNotFound].
 func (i *Issuer) find(ctx context.Context, id string) (Capability, error) {

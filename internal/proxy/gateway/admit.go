@@ -20,22 +20,28 @@ type holds struct {
 
 func newHolds(limit int) *holds { return &holds{limit: limit, open: map[string]int{}} }
 
-// take reports whether a caller may open one more.
-func (h *holds) take(caller string) bool {
+// take reports whether a caller may open one more. It counts in all shares, or in none.
+func (h *holds) take(shares ...share) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.limit > 0 && h.open[caller] >= h.limit {
-		return false
+	for _, s := range shares {
+		if h.limit > 0 && h.open[s.name] >= h.limit*s.times {
+			return false
+		}
 	}
-	h.open[caller]++
+	for _, s := range shares {
+		h.open[s.name]++
+	}
 	return true
 }
 
-func (h *holds) leave(caller string) {
+func (h *holds) leave(shares ...share) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open[caller]--; h.open[caller] <= 0 {
-		delete(h.open, caller)
+	for _, s := range shares {
+		if h.open[s.name]--; h.open[s.name] <= 0 {
+			delete(h.open, s.name)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func (g *Gateway) posted(w http.ResponseWriter, r *http.Request, a *agent, _ str
 		http.Error(w, "too many events are being posted; try again", http.StatusServiceUnavailable)
 		return
 	}
-	if !g.limiter.allow(g, "push:"+a.ID+"\x00"+p.Decision) {
+	if !g.limiter.allow(g, []share{once("push:" + a.ID + "\x00" + p.Decision)}) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "events of this configuration come too fast", http.StatusTooManyRequests)
 		return

@@ -34,12 +34,44 @@ func newLimiter(perSecond int) *limiter {
 	return &limiter{perSecond: perSecond, proven: newRecent(maxProven)}
 }
 
-// allow reports whether one more may be taken from a bucket now.
-func (l *limiter) allow(g *Gateway, name string) bool {
+// share is a name under which a caller is counted, with how many times the limit it has.
+type share struct {
+	name  string
+	times int
+}
+
+// grantedTimes is how many times the limit the capabilities of one person have together, where
+// callers show nothing else. A capability alone has the limit once. So capabilities, which a
+// person can request again and again, do not raise the limit, and one that was handed on does
+// not use up that of the others (ATK-121).
+const grantedTimes = 4
+
+// granted are the shares of a caller that a capability alone tells. The person stands for all
+// their capabilities; without one it is the issuer, or the holder at the top.
+func granted(held gate.Held) []share {
+	whose := held.Principal
+	switch {
+	case whose != "":
+	case held.Foreign != "":
+		whose = held.Foreign
+	case len(held.Through) > 0:
+		whose = held.Through[0]
+	default:
+		whose = held.Holder
+	}
+	return []share{{"capability:" + held.Root, 1}, {"granted:" + whose, grantedTimes}}
+}
+
+// allow reports whether one more may be taken from all shares now.
+func (l *limiter) allow(g *Gateway, shares []share) bool {
 	if l.perSecond == 0 {
 		return true
 	}
-	_, ok := l.buckets.Take(g.config.Now(), name, rate.Limit(l.perSecond), l.perSecond)
+	buckets := make([]bucket.Bucket, len(shares))
+	for i, s := range shares {
+		buckets[i] = bucket.Bucket{Name: s.name, Each: rate.Limit(l.perSecond * s.times), Burst: l.perSecond * s.times}
+	}
+	_, ok := l.buckets.TakeAll(g.config.Now(), buckets...)
 	return ok
 }
 
@@ -72,9 +104,9 @@ type tally struct {
 	work    string // bucket of proofs and credentials that do not hold
 
 	settled bool
-	name    string // bucket of the caller, once it is settled
-	stream  bool   // a stream of the caller is counted until the end
-	place   func() // gives back the place in which the call is decided; nil for none
+	shares  []share // of the caller, once it is settled
+	stream  bool    // a stream of the caller is counted until the end
+	place   func()  // gives back the place in which the call is decided; nil for none
 }
 
 // count looks at what a request shows, before any of it is verified. A caller that shows an identity that was
@@ -139,14 +171,14 @@ func (c *tally) identified(caller identity.Caller, failed error) bool {
 	own := limited(caller, c.request)
 	switch {
 	case failed != nil:
-		return c.settle(c.work) // in observe it continues, as a stranger's
+		return c.settle(once(c.work)) // in observe it continues, as a stranger's
 	case caller.Principal != "" || caller.Agent != "" || caller.Holder.ID != "" && !strings.HasPrefix(own, "keys:"):
 		c.prove()
-		return c.settle(own)
+		return c.settle(once(own))
 	case c.capable(caller):
 		return true
 	}
-	return c.settle(own)
+	return c.settle(once(own))
 }
 
 // verified settles what identified left open. held is a capability that was verified and is
@@ -158,11 +190,11 @@ func (c *tally) verified(caller identity.Caller, held gate.Held) bool {
 		return true
 	case held.Root != "":
 		c.prove()
-		return c.settle("capability:" + held.Root)
+		return c.settle(granted(held)...)
 	case caller.Holder.ID != "":
-		return c.settle(limited(caller, c.request))
+		return c.settle(once(limited(caller, c.request)))
 	}
-	return c.settle(c.work)
+	return c.settle(once(c.work))
 }
 
 // prove remembers that what the request shows was proven.
@@ -172,9 +204,12 @@ func (c *tally) prove() {
 	}
 }
 
-func (c *tally) settle(name string) bool {
-	c.settled, c.name = true, name
-	return c.gateway.limiter.allow(c.gateway, name)
+// once is a share that has the limit as it is.
+func once(name string) share { return share{name, 1} }
+
+func (c *tally) settle(shares ...share) bool {
+	c.settled, c.shares = true, shares
+	return c.gateway.limiter.allow(c.gateway, shares)
 }
 
 // leave gives back the place in which a call was decided.
@@ -192,14 +227,14 @@ func (c *tally) close(caller identity.Caller) {
 		c.verified(caller, gate.Held{})
 	}
 	if c.stream {
-		c.gateway.streams.leave(c.name)
+		c.gateway.streams.leave(c.shares...)
 	}
 }
 
 // accountable reports whether the request is counted by something that is not free to make.
 func (c *tally) accountable() bool {
 	for _, free := range []string{"address:", "unproven:", "shown:", "keys:"} {
-		if strings.HasPrefix(c.name, free) {
+		if len(c.shares) > 0 && strings.HasPrefix(c.shares[0].name, free) {
 			return false
 		}
 	}
@@ -227,7 +262,7 @@ func (x *decoded) admitted(held gate.Held) error {
 		return errRate
 	}
 	if x.call.Streaming && !c.stream {
-		if c.stream = c.gateway.streams.take(c.name); !c.stream {
+		if c.stream = c.gateway.streams.take(c.shares...); !c.stream {
 			return errMany
 		}
 	}

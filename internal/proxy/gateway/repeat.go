@@ -127,7 +127,7 @@ func (r repetition) note() *evidence.Reason {
 func (x *decoded) deniedAs() (name string, anonymous bool) {
 	anonymous = x.caller.Agent == "" && x.caller.Principal == ""
 	if x.count != nil && x.count.settled {
-		return x.count.name, anonymous && !x.count.accountable()
+		return x.count.shares[0].name, anonymous && !x.count.accountable()
 	}
 	return limited(x.caller, x.request), anonymous
 }

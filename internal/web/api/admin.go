@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
@@ -218,19 +218,19 @@ func ownRecord(r *http.Request, rd issuer.Reader, id string) (evidence.Sealed, e
 }
 
 // knows says which of a calling and a called agent is not configured. A caller with some
-// agents alone is not told the names of others.
+// agents alone is not told whether there is a calling agent of a name: one without a scope at
+// the called agent may be another tenant's.
 func (a *Admin) knows(r *http.Request, caller, agent string) error {
 	if !at(r, agent) {
 		return status{http.StatusNotFound, unknownAgent(agent)}
 	}
-	err := a.Issuer.Knows(caller, agent)
-	switch {
-	case err == nil:
+	if !everywhere(r) {
 		return nil
-	case everywhere(r):
+	}
+	if err := a.Issuer.Knows(caller, agent); err != nil {
 		return status{http.StatusNotFound, err.Error()}
 	}
-	return status{http.StatusNotFound, fmt.Sprintf("no calling agent %q is configured", caller)}
+	return nil
 }
 
 func (a *Admin) can(r *http.Request) (any, error) {
@@ -266,6 +266,24 @@ func (a *Admin) can(r *http.Request) (any, error) {
 		answer.Reasons = append(answer.Reasons, canReason{reason.Code, reason.Message})
 	}
 	return answer, nil
+}
+
+// pinned returns the keys that a verifier pins: those of the server, and of the gateways of the
+// caller's agents.
+func (a *Admin) pinned(r *http.Request) (any, error) {
+	out := a.Gateways.Trust(a.Trust)
+	if everywhere(r) {
+		return out, nil
+	}
+	kept := out.RecordKeys[:0]
+	for _, key := range out.RecordKeys {
+		key.Agents = slices.DeleteFunc(slices.Clone(key.Agents), func(agent string) bool { return agent != "*" && !at(r, agent) })
+		if len(key.Agents) > 0 {
+			kept = append(kept, key)
+		}
+	}
+	out.RecordKeys = kept
+	return out, nil
 }
 
 // mayHaveBodies refuses bodies to a caller who may read records alone.

@@ -70,6 +70,9 @@ func (a *Admin) capabilities(w http.ResponseWriter, r *http.Request) {
 	if !all {
 		q.Agents = agents
 	}
+	if err == nil && !all && q.Before != "" {
+		_, err = a.ofOwn(r, q.Before)
+	}
 	switch {
 	case err != nil:
 	case len(query) == 1 && q.Holder != "":

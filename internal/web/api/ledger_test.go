@@ -92,10 +92,10 @@ func tell(t interface {
 }, s *Scores,
 ) (out told) {
 	var err error
-	if out.Tried, err = s.Pairs(t.Context(), time.Time{}); err != nil {
+	if out.Tried, err = s.Pairs(t.Context(), time.Time{}, everyAgent); err != nil {
 		t.Fatal(err)
 	}
-	half, err := s.Pairs(t.Context(), noon.Add(20*time.Minute))
+	half, err := s.Pairs(t.Context(), noon.Add(20*time.Minute), everyAgent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestEXT20_TheLedgerFollowsUnwatched(t *testing.T) {
 		}
 	}
 	k.read = int64(len(k.all))
-	if _, err := s.Pairs(t.Context(), time.Time{}); err != nil || k.read != 3000 {
+	if _, err := s.Pairs(t.Context(), time.Time{}, everyAgent); err != nil || k.read != 3000 {
 		t.Errorf("a page reads from %d: %v; want from 3000", k.read, err)
 	}
 }

@@ -32,16 +32,24 @@ func (a *Admin) records(w http.ResponseWriter, r *http.Request) {
 	}
 	out := []json.RawMessage{}
 	if err == nil {
+		query.Before, err = a.recordAt(r, query.Before)
+	}
+	var next string
+	if err == nil {
 		err = a.Store.View(r.Context(), func(rd issuer.Reader) error {
 			page, err := rd.Records(query)
 			for _, s := range page.Records {
 				out = append(out, s.Bytes())
 			}
-			if page.Next != "" {
-				w.Header().Set(operators.NextHeader, page.Next)
-			}
+			next = page.Next
 			return err
 		})
+	}
+	if err == nil {
+		next, err = a.cursorOf(r, next)
+	}
+	if next != "" {
+		w.Header().Set(operators.NextHeader, next)
 	}
 	if errors.Is(err, issuer.ErrNotFound) {
 		err = status{http.StatusBadRequest, "before names no record; want the id of one, from the page before"}

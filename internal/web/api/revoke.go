@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,13 +48,13 @@ func (a *Admin) mayRevoke(r *http.Request, t issuer.Target) error {
 	if everywhere(r) {
 		return nil
 	}
+	if t.All.Holder != "" || t.All.Delegator != "" || t.All.Principal != "" { // whether there is one
+		return status{http.StatusForbidden, "everything of a holder or a person can be at every agent, and you operate some; revoke single capabilities, or everything that one agent issued"}
+	}
 	agent, err := a.Issuer.RevokedAt(r.Context(), t)
 	var target *issuer.TargetError
-	switch {
-	case errors.As(err, &target) || err == nil && agent != "" && !at(r, agent):
+	if errors.As(err, &target) || errors.Is(err, issuer.ErrNotFound) || err == nil && !at(r, agent) {
 		return status{http.StatusNotFound, "there is no such agent or capability of yours"}
-	case err == nil && agent == "":
-		return status{http.StatusForbidden, "everything of a holder or a person can be at every agent, and you operate some; revoke single capabilities, or everything that one agent issued"}
 	}
 	return err
 }
@@ -253,6 +254,10 @@ func (a *Admin) made(r *http.Request, n int64) (time.Time, error) {
 		return time.Time{}, err
 	case len(all) == 0:
 		return time.Time{}, issuer.ErrNotFound
+	case !everywhere(r) && all[0].By != operator(r):
+		if agent, err := a.Issuer.EventAt(r.Context(), all[0]); err != nil || !at(r, agent) {
+			return time.Time{}, cmp.Or(err, issuer.ErrNotFound)
+		}
 	}
 	return all[0].At.Add(time.Second), nil
 }

@@ -122,7 +122,7 @@ func (a *Admin) recordRoutes() []route {
 		{pattern: "GET /v1/records/{id}/arguments-key", needs: people.Contents, keeps: own, says: "Return the key of the digest of the arguments of an execution.", serve: serve(a, a.argumentsKey)},
 		{pattern: "GET /v1/evidence/bundle", needs: people.Evidence, keeps: whole, says: "Export the evidence, for verifiers.", query: []parameter{{name: "bodies", says: "true to include the kept bodies"}}, media: "application/jsonl", serve: unlimited(a.bundle)},
 		{pattern: "GET /v1/evidence/proof/{id}", needs: people.Evidence, keeps: own, says: "Return the C2SP tlog-proof of a record.", media: "text/plain", serve: a.proof},
-		{pattern: "GET /v1/evidence/trust", needs: people.Evidence | people.See, keeps: own, says: "Return the keys that a verifier pins.", out: evidence.Trust{}, serve: serve(a, func(*http.Request) (any, error) { return a.Gateways.Trust(a.Trust), nil })},
+		{pattern: "GET /v1/evidence/trust", needs: people.Evidence | people.See, keeps: own, says: "Return the keys that a verifier pins.", out: evidence.Trust{}, serve: serve(a, a.pinned)},
 		{pattern: "GET /v1/evidence/witnesses", needs: people.See | people.Evidence, keeps: own, says: "List the witnesses of the log, each with its last cosignature.", out: []WitnessStatus{}, serve: serve(a, a.witnesses)},
 		{pattern: "POST /v1/evidence/erasures", needs: people.Administer, keeps: whole, says: "Erase bodies; with dry_run only list them.", in: erasure{}, serve: serve(a, a.erase)},
 		{pattern: "GET /v1/evidence/periods", needs: people.Evidence, keeps: whole, says: "List the closed periods.", out: []PeriodStatus{}, serve: serve(a, a.periods)},

@@ -59,8 +59,8 @@ type seen struct {
 	pairs map[[2]string]*Pair
 	drift map[string]map[string]*Drift // by agent and behaviour
 
-	step, first int64 // seconds of a tally, and the beginning of the first
-	count       int   // of tallies
+	step  int64 // seconds of a tally
+	count int   // of tallies
 }
 
 // add takes over one record.
@@ -152,9 +152,17 @@ func (s *seen) addDrift(r evidence.Record) {
 	}
 }
 
-// Pairs returns the recorded attempts of all callers at all agents, up to a time; all for the
-// zero time.
-func (s *Scores) Pairs(ctx context.Context, until time.Time) (Tried, error) {
+// earlier returns the earlier of two times, of which the zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Pairs returns the recorded attempts of all callers at the agents that sees is true for, up to
+// a time; all for the zero time.
+func (s *Scores) Pairs(ctx context.Context, until time.Time, sees func(to string) bool) (Tried, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	behind, err := s.recent(ctx)
@@ -163,13 +171,16 @@ func (s *Scores) Pairs(ctx context.Context, until time.Time) (Tried, error) {
 	}
 	seen := &s.ledger.seen
 	out := Tried{Pairs: make([]Pair, 0, len(seen.pairs)), Step: time.Duration(max(seen.step, firstStep)) * time.Second, Behind: behind}
-	if seen.first > 0 {
-		out.First = time.Unix(seen.first, 0).UTC()
-	}
 	if !until.IsZero() {
 		out.Until = until.UTC().Truncate(out.Step).Add(out.Step)
 	}
 	for _, p := range seen.pairs {
+		if !sees(p.To) {
+			continue
+		}
+		if len(p.tallies) > 0 {
+			out.First = earlier(out.First, time.Unix(p.tallies[0].at, 0).UTC())
+		}
 		one, ok := *p, true
 		if !until.IsZero() {
 			one, ok = p.upTo(until)

@@ -9,7 +9,6 @@ import (
 // keptSeen is the content of the log beside the input of scores, as it is kept.
 type keptSeen struct {
 	Step  int64                        `json:"step"`
-	First int64                        `json:"first"`
 	Pairs []keptPair                   `json:"pairs"`
 	Drift map[string]map[string]*Drift `json:"drift"`
 }
@@ -27,7 +26,7 @@ type keptPair struct {
 }
 
 func (s *seen) keep() keptSeen {
-	k := keptSeen{Step: s.step, First: s.first, Drift: s.drift, Pairs: make([]keptPair, 0, len(s.pairs))}
+	k := keptSeen{Step: s.step, Drift: s.drift, Pairs: make([]keptPair, 0, len(s.pairs))}
 	for _, p := range s.pairs {
 		k.Pairs = append(k.Pairs, keptPair{p.From, p.To, p.Allowed, p.Denied, p.Given, p.Operations, p.Last, keepTallies(p.tallies)})
 	}
@@ -35,7 +34,7 @@ func (s *seen) keep() keptSeen {
 }
 
 func (k keptSeen) read() (seen, error) {
-	s := seen{step: k.Step, first: k.First, drift: k.Drift, pairs: make(map[[2]string]*Pair, len(k.Pairs))}
+	s := seen{step: k.Step, drift: k.Drift, pairs: make(map[[2]string]*Pair, len(k.Pairs))}
 	for _, one := range k.Pairs {
 		p := &Pair{From: one.From, To: one.To, Allowed: one.Allowed, Denied: one.Denied, Given: one.Given, Operations: one.Operations, Last: one.Last}
 		var err error

@@ -98,7 +98,14 @@ func (a *Admin) stream(w http.ResponseWriter, r *http.Request) {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		after = last
 	}
-	place, skipped, err := a.Live.from(r.Context(), after)
+	var place, skipped int64
+	after, err := a.recordAt(r, after)
+	if err == nil {
+		place, skipped, err = a.Live.from(r.Context(), after)
+	}
+	if errors.Is(err, issuer.ErrNotFound) {
+		err = status{http.StatusBadRequest, "after, or Last-Event-ID, names no record"}
+	}
 	who := operator(r)
 	if err == nil {
 		err = a.Live.begin(who)
@@ -141,9 +148,6 @@ func (l *Live) from(ctx context.Context, after string) (place, skipped int64, er
 		return head.Size, 0, err
 	}
 	place, err = l.Place(ctx, after)
-	if errors.Is(err, issuer.ErrNotFound) {
-		err = status{http.StatusBadRequest, "after, or Last-Event-ID, names no record"}
-	}
 	if err != nil {
 		return 0, 0, err
 	}

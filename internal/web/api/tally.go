@@ -31,9 +31,6 @@ func (s *seen) tallies(p *Pair, at time.Time) *tally {
 	if !there {
 		p.tallies = slices.Insert(p.tallies, i, tally{at: begins})
 		s.count++
-		if s.first == 0 || begins < s.first {
-			s.first = begins
-		}
 	}
 	return &p.tallies[i]
 }
@@ -55,7 +52,6 @@ func (s *seen) coarser() {
 		p.tallies = slices.Clip(merged)
 		s.count += len(merged)
 	}
-	s.first -= s.first % s.step
 }
 
 // upTo returns a pair as it was at the end of the step of a time; false where nothing had been

@@ -15,6 +15,9 @@ import (
 )
 
 // attempt is a record of an attempt of desk at mail.
+// everyAgent sees every agent.
+func everyAgent(string) bool { return true }
+
 func attempt(at time.Time, d evidence.Decision) evidence.Record {
 	return evidence.Record{AgentID: "mail", ActionType: "a2a.SendMessage", Decision: d, Time: at, Details: evidence.Details{Gate: &evidence.Gate{Origin: "desk", Target: "mail", Required: []string{"mail/send"}}}}
 }
@@ -51,8 +54,8 @@ func TestPairsHaveBoundedMemory(t *testing.T) {
 		s.coarser()
 	}
 	p := s.pairs[[2]string{"desk", "mail"}]
-	if s.step != 4*firstStep || s.count != 25 || len(p.tallies) != 25 || s.first > noon.Unix() {
-		t.Errorf("steps of %d s, %d counts, %d of the pair, from %d", s.step, s.count, len(p.tallies), s.first)
+	if s.step != 4*firstStep || s.count != 25 || len(p.tallies) != 25 || p.tallies[0].at > noon.Unix() {
+		t.Errorf("steps of %d s, %d counts, %d of the pair", s.step, s.count, len(p.tallies))
 	}
 	if all, _ := p.upTo(noon.Add(24 * time.Hour)); all.Allowed != 100 {
 		t.Errorf("%d calls are left of 100", all.Allowed)
@@ -73,7 +76,7 @@ func TestPagesDoNotWaitForALongLog(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &Scores{Log: log, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
-		if tried, err := s.Pairs(t.Context(), time.Time{}); err != nil || !tried.Behind {
+		if tried, err := s.Pairs(t.Context(), time.Time{}, everyAgent); err != nil || !tried.Behind {
 			t.Errorf("after a look at a long log: behind %t, %v", tried.Behind, err)
 		}
 		synctest.Wait()
@@ -97,13 +100,13 @@ func TestALogThatCannotBeReadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &brokenShelf{shelf: log, after: scoresLook}
 		s := &Scores{Log: broken, Agents: func() []string { return nil }, Now: func() time.Time { return noon }, Slog: slog.New(slog.DiscardHandler), Named: func(string) bool { return true }}
-		if tried, err := s.Pairs(t.Context(), time.Time{}); err != nil || !tried.Behind {
+		if tried, err := s.Pairs(t.Context(), time.Time{}, everyAgent); err != nil || !tried.Behind {
 			t.Errorf("the first look: behind %t, %v", tried.Behind, err)
 		}
 		synctest.Wait()
 		broken.after = math.MaxInt64
 		for range 2 {
-			if _, err := s.Pairs(t.Context(), time.Time{}); err != nil {
+			if _, err := s.Pairs(t.Context(), time.Time{}, everyAgent); err != nil {
 				t.Error(err)
 			}
 			synctest.Wait()
