@@ -27,7 +27,6 @@ func newEvidence(p *cli.Program) *cobra.Command {
 		Use:     "evidence",
 		Short:   "List, export and verify the records of decisions",
 		Example: "  powerbox evidence list --since 24h",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p), newEvidenceTiles(p))
 	return cmd
