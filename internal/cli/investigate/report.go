@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -118,18 +117,7 @@ func printGrants(p *cli.Program, r audit.Report, which string) error {
 	}
 	fmt.Fprintf(p.Stdout, "# Scopes %s since %s. Review it: it allows every call that was made.\n", which, since)
 	fmt.Fprintln(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.")
-	if len(g.Scopes) > 0 {
-		fmt.Fprintln(p.Stdout, "scopes:")
-	}
-	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
-		fmt.Fprintf(p.Stdout, "  %s:\n", caller)
-		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
-			fmt.Fprintf(p.Stdout, "    %s:\n", agent)
-			for _, operation := range g.Scopes[caller][agent] {
-				fmt.Fprintf(p.Stdout, "      - %s\n", strconv.Quote(operation))
-			}
-		}
-	}
+	fmt.Fprint(p.Stdout, g.YAML())
 	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
 		fmt.Fprintf(p.Stdout, "# not in it: %s. It called:\n", audit.NameCaller(caller))
 		for _, operation := range g.Unnamed[caller] {
