@@ -33,7 +33,7 @@ func (c *Client) callTool(ctx context.Context, agent Agent, tool string, argumen
 	}
 	k := &conversation{client: c, agent: agent, present: present}
 	params := []powerbox.Member{text("name", tool), {Name: "arguments", Value: arguments}}
-	result, err := k.begin(ctx)
+	err := k.begin(ctx)
 	var wrong *CallError
 	switch {
 	case errors.As(err, &wrong) && (wrong.RPC == mcp.CodeRevision || wrong.RPC == a2a.CodeMethodNotFound):
@@ -51,14 +51,15 @@ func (c *Client) callTool(ctx context.Context, agent Agent, tool string, argumen
 	if s, ok := agent.Skills[tool]; ok {
 		about = proven{s.Operation.String(), arguments}
 	}
-	if result, err = k.request(ctx, "tools/call", tool, powerbox.Object(params...), about); err != nil {
+	result, err := k.request(ctx, "tools/call", tool, powerbox.Object(params...), about)
+	if err != nil {
 		return nil, fmt.Errorf("holder: tools/call at %s: %w", agent.URL, err)
 	}
 	return result, nil
 }
 
 // begin has the server begin a session, if it has any.
-func (k *conversation) begin(ctx context.Context) (json.RawMessage, error) {
+func (k *conversation) begin(ctx context.Context) error {
 	anything := proven{a2a.OperationMessage, powerbox.Object()}
 	result, err := k.request(ctx, "initialize", "", powerbox.Object(
 		text("protocolVersion", mcp.LatestWithSessions),
@@ -66,21 +67,21 @@ func (k *conversation) begin(ctx context.Context) (json.RawMessage, error) {
 		powerbox.Member{Name: "clientInfo", Value: powerbox.Object(text("name", "powerbox"), text("version", "1"))},
 	), anything)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var chosen struct {
 		ProtocolVersion string `json:"protocolVersion"`
 	}
 	if err := json.Unmarshal(result, &chosen); err != nil || chosen.ProtocolVersion == "" {
-		return nil, errors.New("the server chose no revision of MCP")
+		return errors.New("the server chose no revision of MCP")
 	}
 	k.revision = chosen.ProtocolVersion
 	body := powerbox.Object(text("jsonrpc", "2.0"), text("method", "notifications/initialized")).AppendJSON(nil)
 	response, err := k.send(ctx, http.MethodPost, "notifications/initialized", "", body, anything)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return result, response.Body.Close()
+	return response.Body.Close()
 }
 
 // end ends the session. The call was answered, so an error changes nothing.
