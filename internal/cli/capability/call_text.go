@@ -34,8 +34,8 @@ type task struct {
 // given as it is.
 func answerText(result json.RawMessage) string {
 	var a struct {
-		said         // 0.3 has the message itself
-		task         // and the task itself
+		said           // 0.3 has the message itself
+		task           // and the task itself
 		Message said   `json:"message"`
 		Task    task   `json:"task"`
 		Content []part `json:"content"` // of a tool of an MCP server

@@ -165,7 +165,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	response, begin, err := d.head(ctx, base+"/readyz")
 	if err != nil {
-		remedy := "start it: "+d.start()+"; if it runs, correct issuer.url: it is not reachable there"
+		remedy := "start it: " + d.start() + "; if it runs, correct issuer.url: it is not reachable there"
 		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 			remedy = cli.Unanswered(err)
 		}
