@@ -190,6 +190,9 @@ func verifyBundles(ctx context.Context, p *cli.Program, names []string, trust ev
 }
 
 func printReport(p *cli.Program, r evidence.Report, output string) error {
+	if r.Records == 0 && r.Origin == "" {
+		fmt.Fprintln(p.Stderr, "powerbox: that is no bundle; want a file that powerbox evidence export wrote")
+	}
 	if output == "json" {
 		if err := p.PrintJSON(struct {
 			Verdict evidence.Verdict `json:"verdict"`
