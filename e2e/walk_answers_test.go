@@ -93,6 +93,9 @@ func TestUnknownNamesAreNoAnswers(t *testing.T) {
 	w.says(1, []string{`record "rec_none": not found`}, "evidence", "erase", "--record", "rec_none", "--dry-run")
 	w.says(1, []string{`no configured agent is named "nope"; configured are [`, "documents"}, "trace", "--incident", "nope")
 	w.says(1, []string{`no configured agent is named "nope"; configured are [`, "documents"}, "report", "--agent", "nope")
+	w.says(1, []string{`no configured agent is named "nope"; configured are [`, "documents"}, "usage", "nope")
+	w.says(1, []string{"there is no closed period 9; powerbox evidence periods lists them"}, "evidence", "export", "--period", "9")
+	w.says(1, []string{`no agent "nope" is protected here; there are [documents`}, "revoke", "--issued-by", "nope")
 	w.must("report", "--agent", "documents")
 	w.must("trace", "--incident", "documents")
 	if after := len(w.records("limit=1000")); after != before {
@@ -105,6 +108,11 @@ func TestUnknownNamesAreNoAnswers(t *testing.T) {
 
 func TestFlagsAndWordsThatCannotHelpAreRefused(t *testing.T) {
 	w := start(t, options{})
+	w.must("keys", "new", "own.jwk")
+	w.says(4, []string{"own.jwk is a private key; want its public part: powerbox keys public own.jwk"}, "token", "issue", "--key", "own.jwk", "--issuer", "https://issuer.example", "--holder", "own.jwk", "--tools", "{}")
+	w.says(4, []string{"powerbox.yaml is no capability file, chain or token", "want a file that powerbox request wrote"}, "explain", "powerbox.yaml", "--offline")
+	w.says(2, []string{"want --agent URL of a running agent, --mcp URL of an MCP server, or --mcp -- COMMAND"}, "init")
+	w.says(2, []string{`"nope" is no command of powerbox gateway`}, "gateway", "nope")
 	w.says(2, []string{"write it without the agent: powerbox can planner documents:read/search on documents"}, "can", "planner", "documents/documents:read/search", "on", "documents")
 	for _, principal := range []string{"dev", "user:", "agent:planner"} {
 		w.says(2, []string{"no policy can match it; want a user, such as user:"}, "explain", "policy", "--principal", principal, "--operation", "documents/documents:read/search")

@@ -34,6 +34,7 @@ type Agent struct {
 	Holder     token.PublicKey // key to delegate to; zero where the agent publishes none
 
 	card agentcard.Card
+	mcp  bool // whether it is an MCP server, whose skills are tools
 }
 
 // Card is the agent's card, with all that it declares.
@@ -127,7 +128,7 @@ func readAgent(base string, raw []byte) (Agent, error) {
 			at, ok = view.Interface(binding, "", "")
 		}
 	}
-	a := Agent{Base: base, Name: view.Name, URL: at.URL, Tenant: at.Tenant}
+	a := Agent{Base: base, Name: view.Name, URL: at.URL, Tenant: at.Tenant, mcp: at.Binding == a2a.MCP.String()}
 	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at
 	if !ok && !view.Protectable() {
 		return Agent{}, a2a.ErrNoInterface

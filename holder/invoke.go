@@ -13,12 +13,15 @@ import (
 // Invoke calls a skill of the agent under a capability (SEP-10) and returns
 // the result as the agent wrote it: a message or a task. A scope token
 // goes in a header, with a proof of the key; without token and chain the
-// capability goes by reference, with the user's session. A refusal is a
-// [*Denied].
+// capability goes by reference, with the user's session. At an MCP server the
+// skill is a tool, and the result is that of tools/call. A refusal is a [*Denied].
 func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill string, arguments powerbox.Value) (json.RawMessage, error) {
 	s, ok := agent.Skills[skill]
 	if !ok {
 		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %v", skill, agent.Base, agent.skillNames())
+	}
+	if agent.mcp {
+		return c.callTool(ctx, agent, skill, arguments, c.showing(ctx, agent, held))
 	}
 	params := optional([]powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}, "tenant", agent.Tenant)
 	if held.ScopeToken != "" {

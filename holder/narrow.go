@@ -64,6 +64,10 @@ func (c *Client) derive(held Capability, n Narrowing, to token.PublicKey) (Capab
 	if err != nil {
 		return Capability{}, err
 	}
+	links := parent.Links()
+	if last := links[len(links)-1]; last.Depth >= last.MaxDepth {
+		return Capability{}, &token.Error{Code: token.CodeWidened, Link: token.NoLink, Message: "the capability can be narrowed or delegated no further; derive it again from the one before, with a depth"}
+	}
 	id, err := c.newID()
 	if err != nil {
 		return Capability{}, err

@@ -91,6 +91,20 @@ func TestSEP12_NarrowRefusesWhatIsWider(t *testing.T) {
 	}
 }
 
+// A capability that may not be passed on says so, whatever is narrowed.
+func TestNarrowSaysWhereAChainEnds(t *testing.T) {
+	a, c := newAgent(t), newClient(t)
+	_, cap1 := held(t, c, a)
+	last, err := c.Narrow(cap1, holder.Narrowing{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Narrow(last, holder.Narrowing{Operations: []string{"search"}})
+	if !errors.Is(err, powerbox.ErrDenied) || !strings.Contains(err.Error(), "narrowed or delegated no further") {
+		t.Errorf("%v; want a refusal that names the depth", err)
+	}
+}
+
 // An operation that takes a handle and none of those that are kept is gone.
 func TestNarrowDropsOperationsWithoutTheirHandles(t *testing.T) {
 	a, c := newAgent(t), newClient(t)

@@ -19,6 +19,11 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 	if err := c.reaches(); err != nil {
 		return nil, err
 	}
+	if agent.mcp {
+		return c.callTool(ctx, agent, skill, arguments, func(h http.Header, method string, _ proven, _ []byte) error {
+			return c.authorize(ctx, h, agent, method, agent.URL)
+		})
+	}
 	id, err := c.newID()
 	if err != nil {
 		return nil, err

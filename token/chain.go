@@ -397,16 +397,19 @@ func (c *chain) admit(o Options) error {
 
 func (c *chain) leaf() *link { return c.links[len(c.links)-1] }
 
+// clock words the time of a claim.
+func clock(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
+
 func (c *chain) checkTimes(now time.Time) error {
 	t := now.Unix()
 	for i, l := range c.links {
 		switch {
 		case l.expires <= t:
-			return atLink(refuse(CodeExpired, "expired at %d; it is %d", l.expires, t), i)
+			return atLink(refuse(CodeExpired, "expired at %s; it is %s", clock(l.expires), clock(t)), i)
 		case l.notBefore > t:
-			return atLink(refuse(CodeNotYetValid, "nbf is %d; it is %d", l.notBefore, t), i)
+			return atLink(refuse(CodeNotYetValid, "nbf is %s; it is %s", clock(l.notBefore), clock(t)), i)
 		case l.claims.from() > t:
-			return atLink(refuse(CodeNotYetValid, "iat is %d, more than %d s ahead; it is %d", l.issuedAt, MaxIssuedAhead/time.Second, t), i)
+			return atLink(refuse(CodeNotYetValid, "iat is %s, more than %d s ahead; it is %s", clock(l.issuedAt), MaxIssuedAhead/time.Second, clock(t)), i)
 		}
 	}
 	return nil

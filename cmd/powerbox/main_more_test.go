@@ -36,7 +36,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 
 // A word that is no command is named, also before flags, and for help and completion.
 func TestUnknownCommands(t *testing.T) {
-	for _, args := range [][]string{{"bogus"}, {"bogus", "--limit", "0"}, {"help", "bogus"}, {"evidence", "bogus", "-x"}, {"help", "evidence", "bogus"}, {"completion", "bogus"}} {
+	for _, args := range [][]string{{"bogus"}, {"bogus", "--limit", "0"}, {"help", "bogus"}, {"evidence", "bogus", "-x"}, {"help", "evidence", "bogus"}, {"completion", "bogus"}, {"registry", "bogus"}, {"guard", "bogus"}, {"agent", "capabilities", "bogus"}} {
 		var out, talk strings.Builder
 		code := Run(t.Context(), args, func(string) string { return "" }, nil, &out, &talk)
 		if code != 2 || out.Len() > 0 || !strings.HasPrefix(talk.String(), `powerbox: unknown command "bogus" for "powerbox`) || strings.Count(talk.String(), "\n") != 1 {

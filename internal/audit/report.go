@@ -6,6 +6,7 @@ package audit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -324,6 +325,25 @@ type GrantFile struct {
 	Unnamed map[string][]string `json:"unnamed"`
 	// Left counts calls that no scope can cover, by reason.
 	Left map[string]int `json:"left_out"`
+}
+
+// YAML is the scopes section as the configuration has it, "" for no scopes.
+func (g GrantFile) YAML() string {
+	if len(g.Scopes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("scopes:\n")
+	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
+		fmt.Fprintf(&b, "  %s:\n", caller)
+		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
+			fmt.Fprintf(&b, "    %s:\n", agent)
+			for _, operation := range g.Scopes[caller][agent] {
+				fmt.Fprintf(&b, "      - %s\n", strconv.Quote(operation))
+			}
+		}
+	}
+	return b.String()
 }
 
 // Grants are scopes that cover the observed calls.

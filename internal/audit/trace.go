@@ -14,6 +14,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // TraceSpan is how far back a server's log is looked at. Authority lives for a
@@ -91,13 +92,21 @@ func (t Tracer) Trace(ctx context.Context, thing string) (Traced, error) {
 		err = t.ofRecord(ctx, &found, thing)
 	}
 	if err == nil && len(found.records) == 0 {
-		err = fmt.Errorf("there is no record of %q since then; see powerbox evidence list, and --since", thing)
+		err = fmt.Errorf("there is no record of %q%s; see powerbox evidence list", thing, plain.Prefixed(" since ", begin(t.Since)))
 	}
 	if err != nil {
 		return Traced{}, err
 	}
 	issued, err := t.issued(ctx, found)
 	return Traced{thing, found.tree(issued), found.truncated}, err
+}
+
+// begin words the time from which records are read, "" for the beginning of the log.
+func begin(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return plain.Time(since)
 }
 
 // IsTask reports whether a thing is neither a record nor a trace.

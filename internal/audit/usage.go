@@ -16,7 +16,7 @@ import (
 type Usage struct {
 	Agent string    `json:"agent"`
 	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
+	Until time.Time `json:"until,omitzero"`
 	Uses  []HeldUse `json:"uses"`
 	calls []Use     // the calls that were let through, for --narrow
 }

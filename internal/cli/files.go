@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -92,7 +94,7 @@ func (p *Program) ReadPrivateKey(name string) (*token.PrivateKey, error) {
 		return nil, err
 	}
 	k, err := token.ParsePrivateKey(data)
-	return k, Invalid(err)
+	return k, notAKey(name, err)
 }
 
 // ReadPublicKey reads a public key as a JWK from a file.
@@ -102,5 +104,26 @@ func (p *Program) ReadPublicKey(name string) (token.PublicKey, error) {
 		return token.PublicKey{}, err
 	}
 	k, err := token.ParsePublicKey(data)
-	return k, Invalid(err)
+	if problem := (*token.Error)(nil); errors.As(err, &problem) && problem.Code == token.CodePrivateKey {
+		err = Invalid(fmt.Errorf("%s is a private key; want its public part: powerbox keys public %[1]s > public.jwk", name))
+	}
+	return k, notAKey(name, err)
+}
+
+// notAKey makes err one of a file that is no key, with its name.
+func notAKey(name string, err error) error {
+	if status := (*exitStatus)(nil); err == nil || errors.As(err, &status) {
+		return err
+	}
+	return Invalid(fmt.Errorf("%s: %w", name, err))
+}
+
+// LoadKey reads a holder's key as [holder.LoadKey] does. A file that is no key is invalid, and
+// nothing was denied.
+func LoadKey(name string) (*token.PrivateKey, error) {
+	k, err := holder.LoadKey(name)
+	if errors.Is(err, powerbox.ErrDenied) {
+		err = Invalid(fmt.Errorf("%w; make a key with: powerbox keys new %s", err, "holder.jwk"))
+	}
+	return k, err
 }

@@ -108,7 +108,7 @@ func (p *Program) keyOrReference(h HolderFlags) (*holder.Client, error) {
 	case h.Key == "":
 		return nil, Usage(errors.New("--key is missing; make a key with: powerbox keys new holder.jwk"))
 	}
-	key, err := holder.LoadKey(h.Key)
+	key, err := LoadKey(h.Key)
 	if errors.Is(err, os.ErrNotExist) {
 		err = fmt.Errorf("%w; correct --key, or make a key with: powerbox keys new %s", err, h.Key)
 	}

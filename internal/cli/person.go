@@ -24,7 +24,7 @@ type PersonFlags struct {
 func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
 	var f PersonFlags
 	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (required)")
-	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, as powerbox login writes it; - is standard input")
+	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, from powerbox login --out; - is standard input")
 	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to act as; only if the server runs in dev mode")
 	Required(cmd, "server")
 	return &f
@@ -40,7 +40,7 @@ type Person struct {
 func (p *Program) Person(f *PersonFlags) (*Person, error) {
 	who := &Person{base: strings.TrimRight(f.server, "/"), as: f.as, http: NewHTTPClient()}
 	if (f.as == "") == (f.session == "") {
-		return nil, Usage(errors.New("want one of --session-file, which powerbox login makes, and, in dev mode, --as"))
+		return nil, Usage(errors.New("want --session-file FILE, which powerbox login --out FILE writes, or, if the server runs with --dev, --as USER"))
 	}
 	if f.session != "" {
 		data, err := p.ReadFile(f.session)

@@ -41,7 +41,7 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
 	cmd, err := root, error(nil)
-	if len(args) > 0 && (args[0] == "help" || args[0] == "completion") {
+	if found, _, _ := root.Find(args); len(args) > 0 && (args[0] == "help" || args[0] == "completion" || !found.Runnable()) {
 		err = unknownCommand(root, args)
 	}
 	if err == nil {
@@ -122,7 +122,8 @@ func pointToHelp(cmd *cobra.Command, err error) error {
 }
 
 // unknownCommand returns an error if a word stands where a command is expected and is none. Cobra
-// complains about the flags behind such a word first, and ignores it for help and completion.
+// complains about the flags behind such a word first, and ignores it for help, for completion and
+// for commands that only group others.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) > 0 && args[0] == "help" {
 		args = args[1:]

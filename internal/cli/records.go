@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -215,12 +217,15 @@ func (p *Program) Moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
+	if days, err := strconv.ParseUint(strings.TrimSuffix(text, "d"), 10, 16); err == nil && strings.HasSuffix(text, "d") {
+		return p.Now().UTC().AddDate(0, 0, -int(days)), nil
+	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return p.Now().Add(-ago).UTC(), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, Usage(fmt.Errorf("--%s is %q; want how long ago, such as 24h, or a time such as 2026-01-02T15:04:05Z", flag, text))
+		return at, Usage(fmt.Errorf("--%s is %q; want how long ago, such as 24h or 7d, or a time such as 2026-01-02T15:04:05Z", flag, text))
 	}
 	return at.UTC(), nil
 }

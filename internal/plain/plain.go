@@ -12,6 +12,9 @@ func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
+	if stem, ok := strings.CutSuffix(thing, "ry"); ok {
+		return fmt.Sprintf("%d %sries", n, stem) // entry, entries
+	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 

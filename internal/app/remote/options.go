@@ -79,8 +79,10 @@ var Given = []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"}
 // Check reports options that do not go together.
 func (o MCPOptions) Check() error {
 	switch {
-	case !o.Exec && (len(o.Command) > 0 || len(o.Env) > 0 || o.Stdio):
-		return errors.New("a command, --mcp-env and --stdio need --mcp-exec: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
+	case !o.Exec && len(o.Command) > 0:
+		return fmt.Errorf("%q is no command of powerbox gateway; to run it as an MCP server, want powerbox gateway --mcp-exec -- COMMAND ARGUMENTS", o.Command[0])
+	case !o.Exec && (len(o.Env) > 0 || o.Stdio):
+		return errors.New("--mcp-env and --stdio need --mcp-exec: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
 	case o.Exec && len(o.Command) == 0:
 		return errors.New("--mcp-exec wants a command: powerbox gateway --mcp-exec -- COMMAND ARGUMENTS")
 	case o.Stdio != (o.Capability != "" && o.Key != ""), !o.Stdio && o.Capability+o.Key != "":

@@ -170,7 +170,7 @@ func agentsHere(p *cli.Program, c *config.Attach, name string) string {
 
 // attachSettings are what the configuration makes of the process.
 func attachSettings(p *cli.Program, c *config.Attach, log *slog.Logger) (attach.Config, error) {
-	key, err := holder.LoadKey(string(c.Key))
+	key, err := cli.LoadKey(string(c.Key))
 	if err != nil {
 		return attach.Config{}, err
 	}

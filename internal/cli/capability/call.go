@@ -41,7 +41,8 @@ func checkVia(via string) error {
 }
 
 const callLong = "With a capability, call uses a2a/skill/invoke with a proof. Without one it sends a plain SendMessage, with the user's\n" +
-	"session if there is one: the mode of the agent decides. Call exits with 3 if the call is denied.\n" +
+	"session if there is one: the mode of the agent decides. At an MCP server the skill is a tool, and call uses tools/call.\n" +
+	"Call exits with 3 if the call is denied.\n" +
 	"\n" +
 	"With --via agent-auth it executes a capability at an Agent Auth provider, with an agent from powerbox agent connect.\n" +
 	"AGENT_URL is then the id of the agent, or a provider with one agent."
@@ -50,7 +51,7 @@ func newCall(p *cli.Program) *cobra.Command {
 	var c callFlags
 	cmd := &cobra.Command{
 		Use:     "call AGENT_URL --skill SKILL [--arguments JSON] [--capability FILE] --key FILE",
-		Short:   "Call a skill of an agent",
+		Short:   "Call a skill of an agent, or a tool of an MCP server",
 		Example: "  powerbox call http://127.0.0.1:8700/agents/documents --skill search_documents --arguments '{\"query\": \"Q1\"}' --capability capability.json --key holder.jwk",
 		Long:    callLong,
 		Args:    cobra.ExactArgs(1),

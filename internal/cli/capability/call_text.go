@@ -34,15 +34,17 @@ type task struct {
 // given as it is.
 func answerText(result json.RawMessage) string {
 	var a struct {
-		said         // 0.3 has the message itself
-		task         // and the task itself
-		Message said `json:"message"`
-		Task    task `json:"task"`
+		said           // 0.3 has the message itself
+		task           // and the task itself
+		Message said   `json:"message"`
+		Task    task   `json:"task"`
+		Content []part `json:"content"` // of a tool of an MCP server
 	}
 	if err := json.Unmarshal(result, &a); err != nil {
 		return string(result)
 	}
 	lines := append(a.said.lines(), a.Message.lines()...)
+	lines = append(lines, said{a.Content}.lines()...)
 	for _, t := range []task{a.task, a.Task} {
 		if t.Status.State == "" {
 			continue

@@ -19,7 +19,6 @@ func newToken(p *cli.Program) *cobra.Command {
 		Use:     "token",
 		Short:   "Verify, inspect, derive and issue capability tokens offline",
 		Example: "  powerbox token inspect --chain chain.json",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenVerify(p), newTokenVerifyScopes(p), newTokenInspect(p), newTokenDerive(p), newTokenIssue(p))
 	return cmd

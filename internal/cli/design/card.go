@@ -31,7 +31,6 @@ func newCard(p *cli.Program) *cobra.Command {
 		Long: "A card is a file, a URL, or - for standard input. A URL that does not end in .json is an agent's address: its card is at\n" +
 			".well-known/agent-card.json below. The limits are one megabyte and ten seconds, and redirects are not followed.\n" +
 			"Addresses of this machine and of private networks need --private.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCardLint(p), newCardShow(p), newCardCheck(p), newCardPath(p), newCardDiff(p), newCardSign(p), newCardVerify(p), newCardContract(p))
 	return cmd

@@ -32,7 +32,6 @@ func newGraph(p *cli.Program) *cobra.Command {
 		Long: "The graph has three kinds of declarations (docs/how-to/graph.md): the surface of each agent, from its card or a list; the\n" +
 			"scopes, which limit the calls between agents; and the wiring, which lists the delegations. -c adds the agents, skills,\n" +
 			"scopes and gateways of a configuration. The agents are not contacted.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newGraphShow(p), newGraphCheck(p), newGraphChecklist(p), newGraphDiff(p), newGraphPreflight(p))
 	return cmd

@@ -20,7 +20,7 @@ func Commands(p *cli.Program) []*cobra.Command {
 		Use: "guard", Short: "Guard coding agents: their tool calls are decided before they run",
 		Long: "A coding agent such as Claude Code calls a hook before it runs a command, edits a file or reaches the\n" +
 			"network. The guard decides each call by a grant that you gave for the project, gives sub-agents narrower\n" +
-			"leases, and records every decision. docs/how-to/coding-agents.md begins with nothing.",
+			"leases, and records every decision. See docs/how-to/coding-agents.md.",
 		Example: "  powerbox guard grant guard.yaml        give the sessions of this project what the file says\n" +
 			"  powerbox guard install claude-code     write the hooks into .claude/settings.json\n" +
 			"  powerbox guard report                  what sessions did",

@@ -152,7 +152,11 @@ func (x *explainer) explain(ctx context.Context, thing string) (explanation, err
 	if err != nil {
 		return explanation{}, err
 	}
-	return x.tokens(ctx, data)
+	e, err := x.tokens(ctx, data)
+	if problem := (*token.Error)(nil); errors.As(err, &problem) {
+		err = cli.Invalid(fmt.Errorf("%s is no capability file, chain or token: %w; want a file that powerbox request wrote", thing, err))
+	}
+	return e, err
 }
 
 // readThing returns the content of a file, or thing if it is a token.

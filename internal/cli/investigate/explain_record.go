@@ -17,6 +17,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/plain"
+	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -151,7 +152,13 @@ func (x *explainer) decision(ctx context.Context, id string) (explanation, error
 		}
 	}
 	if e.First != nil {
-		e.Fix = x.decisionFix(r)
+		e.Fix = x.decisionFix(r, r.Details.Reasons[0])
+		for _, reason := range r.Details.Reasons[1:] {
+			if reason.Code == gate.CodeScope && e.First.Code != gate.CodeScope {
+				e.note("that is not enough: also %s", x.decisionFix(r, reason))
+				break
+			}
+		}
 		if audit.Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" {
 			e.Fix = "an approver answers on the page, or with powerbox approval list and approve"
 		}
@@ -226,9 +233,8 @@ func (e *explanation) describe(x *explainer, r evidence.Record) {
 	e.fact("policies", "%s", d.PolicyDigest)
 }
 
-// decisionFix is the fix for the first check that failed.
-func (x *explainer) decisionFix(r evidence.Record) string {
-	first := r.Details.Reasons[0]
+// decisionFix is the fix for one check that failed.
+func (x *explainer) decisionFix(r evidence.Record, first evidence.Reason) string {
 	agent, operation := r.AgentID, first.Operation
 	if operation == "" {
 		operation = r.Intent.Operation
@@ -241,6 +247,9 @@ func (x *explainer) decisionFix(r evidence.Record) string {
 	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(agent), grant)
 	if audit.IsFreeText(r) && unnamedFails(first.Code) {
 		return fmt.Sprintf("name the skill, since free text needs every operation that it can ask for: send it to %s/skills/SKILL, or powerbox call %[1]s --skill SKILL --arguments JSON --key FILE", x.urlOf(agent))
+	}
+	if a2a.IsMistake(first.Code) {
+		return "correct the call, as the reason says: no capability helps"
 	}
 	switch first.Code {
 	case gate.CodeCaps:

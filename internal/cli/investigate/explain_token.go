@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/outbound"
@@ -175,6 +176,7 @@ func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanat
 	for _, a := range x.agents {
 		if a.URL == root.Issuer {
 			ids[issuer.AgentTarget(a.ID)] = 0
+			x.onRecord(ctx, root.ID, e)
 		}
 	}
 	if v, err := u.UnsafeTrustRoot(token.Options{Now: x.Now(), Revoked: token.UnsafeNothingRevoked}); err == nil {
@@ -207,6 +209,19 @@ func (x *explainer) revoked(ctx context.Context, u token.Unverified, e *explanat
 		}
 		e.dead(ids[id], "frozen by an operator")
 		e.fail(gate.CodeFrozen, fmt.Sprintf("an operator stopped %s", id))
+	}
+}
+
+// onRecord asks the server whether it has a capability that one of its agents issued. After a
+// restore from an older copy it may not.
+func (x *explainer) onRecord(ctx context.Context, id string, e *explanation) {
+	if !strings.HasPrefix(id, "cap_") {
+		return
+	}
+	var c struct{}
+	if err := x.operator.Get(ctx, "/v1/capabilities/"+url.PathEscape(id), &c); errors.Is(err, audit.ErrNotThere) {
+		e.dead(0, "not on record")
+		e.fail(gate.CodeCapabilityUnknown, fmt.Sprintf("%s is not on record at the server, for example after a restore from an older copy", id))
 	}
 }
 

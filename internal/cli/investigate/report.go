@@ -4,7 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -117,17 +117,8 @@ func printGrants(p *cli.Program, r audit.Report, which string) error {
 	}
 	cli.Printf(p.Stdout, "# Scopes %s since %s. Review it: it allows every call that was made.\n", which, since)
 	cli.Printf(p.Stdout, "# Put it into a file that powerbox.yaml includes; a scope is what a caller may do without a capability.\n")
-	if len(g.Scopes) > 0 {
-		cli.Printf(p.Stdout, "scopes:\n")
-	}
-	for _, caller := range slices.Sorted(maps.Keys(g.Scopes)) {
-		cli.Printf(p.Stdout, "  %s:\n", caller)
-		for _, agent := range slices.Sorted(maps.Keys(g.Scopes[caller])) {
-			cli.Printf(p.Stdout, "    %s:\n", agent)
-			for _, operation := range g.Scopes[caller][agent] {
-				cli.Printf(p.Stdout, "      - %s\n", strconv.Quote(operation))
-			}
-		}
+	for line := range strings.Lines(g.YAML()) {
+		cli.Printf(p.Stdout, "%s\n", strings.TrimSuffix(line, "\n"))
 	}
 	for _, caller := range slices.Sorted(maps.Keys(g.Unnamed)) {
 		cli.Printf(p.Stdout, "# not in it: %s. It called:\n", audit.NameCaller(caller))

@@ -46,6 +46,7 @@ func newRevoke(p *cli.Program) *cobra.Command {
 	o := cli.AddOperatorFlags(cmd)
 	cmd.Flags().StringVar(&f.capability, "capability", "", "capability `file`; with --key as a holder of it, otherwise as an operator")
 	cmd.Flags().StringVar(&f.issuer, "issued-by", "", "everything that the protected `agent` has issued until now")
+	cli.AgentFlag(cmd, "issued-by")
 	cmd.Flags().StringVar(&f.holder, "held-by", "", "everything that the `holder` holds or has delegated")
 	cmd.Flags().StringVar(&f.delegator, "delegated-by", "", "everything that the `holder` has delegated")
 	cmd.Flags().StringVar(&f.user, "for", "", "everything that was issued for the `user`, such as user:alice")

@@ -19,7 +19,7 @@ func newUsage(p *cli.Program) *cobra.Command {
 		Short: "Compare granted authority with the authority that was used",
 		Example: "  powerbox usage documents --since 720h\n" +
 			"  powerbox usage documents --narrow",
-		Long: "Usage compares granted and used authority in the records (EXT-32). It covers the authority of AGENT at other agents, and\n" +
+		Long: "Usage compares granted and used authority in the records. It covers the authority of AGENT at other agents, and\n" +
 			"the authority of others at AGENT. A holder without a configured name appears as in the records, for example key:THUMBPRINT.\n" +
 			"\n" +
 			"--narrow prints the smallest scopes that allow everything that was used. The file has the form of powerbox report\n" +
@@ -52,6 +52,11 @@ func newUsage(p *cli.Program) *cobra.Command {
 		u, err := audit.UsageOf(cmd.Context(), from, args[0], q)
 		if err != nil {
 			return err
+		}
+		if op, ok := from.(*cli.Operator); ok && len(u.Uses) == 0 {
+			if err := unknownName(cmd.Context(), p, op, o.File, args[0], q.Since); err != nil {
+				return err
+			}
 		}
 		switch {
 		case narrow && *output == "json":

@@ -19,7 +19,6 @@ func newFeed(p *cli.Program) *cobra.Command {
 		Example: "  powerbox feed key",
 		Long: "Remote gateways follow the feed of revocations and freezes. Without news for 30 seconds they deny everything that they\n" +
 			"enforce (code revocations_stale).",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFeedExtend(p), newFeedKey(p), newFeedStatus(p))
 	return cmd

@@ -25,7 +25,6 @@ func newGatewaySpool(p *cli.Program) *cobra.Command {
 		Use: "spool", Short: "Check and salvage records that the server does not have yet",
 		Example: "  powerbox gateway spool check powerbox-gateway",
 		Long:    spoolLong,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSpoolCheck(p), newSpoolSalvage(p))
 	return cmd

@@ -44,7 +44,7 @@ func newWitness(p *cli.Program) *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVarP(&file, "config", "c", defaultWitness, "configuration `file`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := config.LoadWitness(file, os.ReadFile)
+		c, err := loadWitness(file)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func newWitness(p *cli.Program) *cobra.Command {
 		Example: "  powerbox witness key -c witness.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			c, err := config.LoadWitness(file, os.ReadFile)
+			c, err := loadWitness(file)
 			if err != nil {
 				return err
 			}
@@ -128,4 +128,14 @@ func openWitness(p *cli.Program, c *config.WitnessFile) (*witness.Book, evidence
 	}
 	b, err := witness.Open(witness.BookConfig{Directory: string(c.Directory), Cosigner: cosigner, Logs: logs, Now: p.Now})
 	return b, cosigner.Key(), err
+}
+
+// loadWitness reads the configuration of a witness. A file that is not there is named with the
+// page that says what to write.
+func loadWitness(file string) (*config.WitnessFile, error) {
+	c, err := config.LoadWitness(file, os.ReadFile)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; name it with -c, or write it: docs/how-to/witness.md", err)
+	}
+	return c, err
 }

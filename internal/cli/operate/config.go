@@ -21,7 +21,6 @@ func newConfig(p *cli.Program) *cobra.Command {
 		Use:     "config",
 		Short:   "Check, compare, apply and reload the configuration",
 		Example: "  powerbox config check",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReload(p), newConfigDiff(p), newConfigApply(p), &cobra.Command{
 		Use:     "schema",

@@ -20,7 +20,6 @@ func newGrant(p *cli.Program) *cobra.Command {
 			"An operator accepts a wider card of an agent. Each grant is bound to the card at that time. If the card later offers or\n" +
 			"reaches more (see powerbox card diff), the grant stops. It resumes when an operator consents, or when the card is no\n" +
 			"wider than before.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newGrantList(p), newGrantAdd(p), newGrantRevoke(p), newGrantConsent(p))
 	return cmd

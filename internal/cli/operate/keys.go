@@ -28,7 +28,6 @@ func newKeys(p *cli.Program) *cobra.Command {
 		Use:     "keys",
 		Short:   "List and rotate server keys, and create keys for holders",
 		Example: "  powerbox keys list",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newKeysList(p), newKeysRotate(p), newKeysReplace(p), newKeysNew(p), newKeysInstall(p), newKeysPublic(p), newKeysThumbprint(p))
 	return cmd
@@ -223,7 +222,7 @@ func newKeysThumbprint(p *cli.Program) *cobra.Command {
 		Example: "  powerbox keys thumbprint holder.jwk",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			key, err := holder.LoadKey(args[0])
+			key, err := cli.LoadKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -240,7 +239,7 @@ func newKeysPublic(p *cli.Program) *cobra.Command {
 		Example: "  powerbox keys public holder.jwk > holder-public.jwk",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			key, err := holder.LoadKey(args[0])
+			key, err := cli.LoadKey(args[0])
 			if err != nil {
 				return err
 			}

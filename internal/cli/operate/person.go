@@ -20,7 +20,6 @@ func newPerson(p *cli.Program) *cobra.Command {
 		Example: "  powerbox person list",
 		Long: "A person logs in to the pages or to the API, for example user:alice. A frozen or removed person cannot log in, approve\n" +
 			"or administer, and the agents that act for them stop. A removal is final.",
-		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPersonList(p), newPersonShow(p),
 		personVerb(p, "freeze", "Freeze a person and the agents that act for them", "powerbox person freeze user:alice --reason 'laptop stolen'"),

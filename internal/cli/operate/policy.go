@@ -79,7 +79,6 @@ func newPolicy(p *cli.Program) *cobra.Command {
 		Use:     "policy",
 		Short:   "Test policies, and replay recorded decisions under new ones",
 		Example: "  powerbox policy test",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(p), newPolicyReplay(p))
 	return cmd

@@ -31,7 +31,6 @@ func newStore(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "store", Short: "Copy the store to PostgreSQL, and salvage a damaged journal",
 		Example: "  powerbox store copy --from sqlite --to postgres",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var file, from, to string
 	copying := &cobra.Command{

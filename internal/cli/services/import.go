@@ -33,7 +33,6 @@ func newAgentImport(p *cli.Program) *cobra.Command {
 		Long: "Import prints an agent of powerbox.yaml with the operations of a service, for the include of a configuration. It guesses\n" +
 			"which operations change something, and marks each guess: review them. Operations that cannot be offered exactly are\n" +
 			"left out, with the reason.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAgentImportOpenAPI(p), newAgentImportMCP(p))
 	return cmd

@@ -50,6 +50,14 @@ type doctor struct {
 	clocked  bool // whether a clock was compared
 }
 
+// start is the command that starts the server of the configuration.
+func (d *doctor) start() string {
+	if len(d.config.Identity.Dev) > 0 {
+		return "powerbox serve --dev"
+	}
+	return "powerbox serve"
+}
+
 func (d *doctor) ok(check, format string, args ...any) {
 	d.findings = append(d.findings, finding{check, healthy, fmt.Sprintf(format, args...), ""})
 }
@@ -157,7 +165,7 @@ func (d *doctor) server(ctx context.Context) {
 	}
 	response, begin, err := d.head(ctx, base+"/readyz")
 	if err != nil {
-		remedy := "start it: powerbox serve; if it runs, correct issuer.url: it is not reachable there"
+		remedy := "start it: " + d.start() + "; if it runs, correct issuer.url: it is not reachable there"
 		if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 			remedy = cli.Unanswered(err)
 		}

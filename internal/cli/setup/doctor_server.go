@@ -27,7 +27,7 @@ func (d *doctor) keys() {
 	dir := filepath.Join(string(d.config.Issuer.Directory), "keys")
 	keys, err := operate.ListKeys(dir, d.Program.Now())
 	if err != nil {
-		d.find("keys", warning, "start the server once: powerbox serve", "%v", err)
+		d.find("keys", warning, "start the server once: "+d.start(), "%v", err)
 		return
 	}
 	var oldest time.Time
@@ -70,7 +70,7 @@ const (
 func (d *doctor) store() {
 	dir := string(d.config.Issuer.Directory)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		d.find("evidence", warning, "start the server once: powerbox serve", "%s does not exist yet", dir)
+		d.find("evidence", warning, "start the server once: "+d.start(), "%s does not exist yet", dir)
 		return
 	}
 	times, err := syncTimes(dir, d.Now)

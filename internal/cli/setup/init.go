@@ -65,11 +65,10 @@ func newInit(p *cli.Program) *cobra.Command {
 	f.Lookup("mcp").NoOptDefVal = mcpBehind
 	f.StringSliceVar(&d.env, "mcp-env", nil, "`name` of an environment variable that the command gets; may be repeated")
 	f.StringVar(&d.id, "id", "", "name of the agent in the configuration; default: made from its card")
-	f.StringVar(&d.out, "out", cli.DefaultConfig, "`file` to write, or to extend with --add; policies and a catalogue are written beside it")
+	f.StringVar(&d.out, "out", cli.DefaultConfig, "`file` to write, or to extend with --add; policies are written beside it")
 	f.BoolVar(&add, "add", false, "add the agent to the existing configuration")
 	f.StringVar(&d.user, "user", "dev", "name of a built-in user for trying things out")
 	f.BoolVar(&force, "force", false, "overwrite existing files")
-	cmd.MarkFlagsOneRequired("agent", "mcp")
 	cmd.MarkFlagsMutuallyExclusive("agent", "mcp")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := d.server(args, cmd.ArgsLenAtDash()); err != nil {
@@ -225,7 +224,6 @@ func (d *draft) files(random io.Reader) ([]draftFile, error) {
 	return []draftFile{
 		{d.out, 0o600, d.yaml()},
 		{filepath.Join(dir, "policies", d.id+".cedar"), 0o644, d.cedar()},
-		{filepath.Join(dir, "resources", d.id+".yaml"), 0o644, d.catalogue()},
 		{filepath.Join(dir, d.user+".session"), 0o600, d.token + "\n"},
 	}, nil
 }
@@ -289,8 +287,12 @@ func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	default:
 		fmt.Fprintf(p.Stdout, "  a message that names no skill needs all of them\n")
 	}
-	_, err := fmt.Fprintf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox serve --dev%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
-		d.flag(), d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
+	run := "serve --dev"
+	if d.beside != "" {
+		run = "config reload"
+	}
+	_, err := fmt.Fprintf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox %s%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
+		d.flag(), run, d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
 	return err
 }
 

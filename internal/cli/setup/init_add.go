@@ -36,7 +36,6 @@ func addAgent(p *cli.Program, d draft, force, named bool) error {
 	files := []draftFile{
 		{d.beside, 0o600, d.yaml()},
 		{filepath.Join(dir, "policies", d.id+".cedar"), 0o644, d.cedar()},
-		{filepath.Join(dir, "resources", d.id+".yaml"), 0o644, d.catalogue()},
 	}
 	if err := writeFiles(p, files, force); err != nil {
 		return err

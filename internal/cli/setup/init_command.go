@@ -38,6 +38,9 @@ func (d *draft) server(args []string, dash int) error {
 	if len(d.env) > 0 && len(d.command) == 0 {
 		return cli.Usage(errors.New("--mcp-env goes with a command: --mcp -- COMMAND ARGUMENTS"))
 	}
+	if d.agent == "" && d.mcp == "" {
+		return cli.Usage(errors.New("want --agent URL of a running agent, --mcp URL of an MCP server, or --mcp -- COMMAND"))
+	}
 	return nil
 }
 

@@ -23,24 +23,17 @@ func (d *draft) yaml() string {
 	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
 	b.WriteString("# All settings: docs/reference/configuration.md\n")
-	policies, resources := "policies/*.cedar", "resources/"
 	if d.beside == "" {
 		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
 		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), strconv.Quote(d.token))
-	} else {
-		policies, resources = "", "../resources/"
 	}
 	d.agents(&b)
 	d.offers(&b)
 	d.yamlSkills(&b)
-	fmt.Fprintf(&b, "# Name the argument that takes a resource with handle: NAME, and list the resources, to grant single ones.\n")
-	fmt.Fprintf(&b, "resources:\n  %s: {file: %s}\n", bare(d.id), strconv.Quote(resources+d.id+".yaml"))
-	if policies != "" {
-		fmt.Fprintf(&b, "policies: [%s]\n", policies)
-	}
+	fmt.Fprintf(&b, proposedResources, bare(d.id))
 	if d.beside == "" {
-		b.WriteString(proposedWitness)
+		b.WriteString("policies: [policies/*.cedar]\n" + proposedWitness)
 	}
 	return b.String()
 }
@@ -143,11 +136,12 @@ func (d *draft) cedar() string {
 	return b.String()
 }
 
-// catalogue is a stub with an example that is a comment.
-func (d *draft) catalogue() string {
-	return fmt.Sprintf("# Resources of agent %s that callers can request, one by one. None so far.\n"+
-		"# - {collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}\nitems: []\n", d.id)
-}
+// proposedResources is written as a comment, with the name of the agent: the resources are not
+// known here, and a running server reads no others again.
+const proposedResources = `# To grant single resources, name the argument that takes one with handle: NAME, and list them:
+# resources:
+#   %s: {items: [{collection: reports, id: q1-sales, name: Q1 Sales Report, attributes: {quarter: 2025-Q1}}]}
+`
 
 // proposedWitness is written as a comment: another party runs a witness, whose key
 // is not known here.

@@ -25,7 +25,6 @@ func newConformance(p *cli.Program) *cobra.Command {
 		Use:     "conformance",
 		Short:   "Run conformance vectors",
 		Example: "  powerbox conformance run testdata/vectors",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConformanceRun(p), newConformanceAnswer(p))
 	return cmd

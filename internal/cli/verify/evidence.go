@@ -27,7 +27,6 @@ func newEvidence(p *cli.Program) *cobra.Command {
 		Use:     "evidence",
 		Short:   "List, export and verify the records of decisions",
 		Example: "  powerbox evidence list --since 24h",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newEvidenceVerify(p), newEvidenceVerifier(p), newEvidenceExport(p), newEvidenceCheckpoint(p), newEvidenceTrust(p), newEvidenceList(p), newEvidenceShow(p), newEvidenceProof(p), newEvidenceVerifyReceipt(p), newEvidenceErase(p), newEvidenceClose(p), newEvidencePeriods(p), newEvidenceArchive(p), newEvidenceTiles(p))
 	return cmd
@@ -191,6 +190,9 @@ func verifyBundles(ctx context.Context, p *cli.Program, names []string, trust ev
 }
 
 func printReport(p *cli.Program, r evidence.Report, output string) error {
+	if r.Records == 0 && r.Origin == "" {
+		fmt.Fprintln(p.Stderr, "powerbox: that is no bundle; want a file that powerbox evidence export wrote")
+	}
 	if output == "json" {
 		if err := p.PrintJSON(struct {
 			Verdict evidence.Verdict `json:"verdict"`

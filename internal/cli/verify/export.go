@@ -87,7 +87,7 @@ func bundle(ctx context.Context, p *cli.Program, o *cli.OperatorFlags, from stri
 	}
 	response, err := op.Open(ctx, http.MethodGet, path, nil)
 	if err != nil {
-		return nil, err
+		return nil, noPeriod(period, err)
 	}
 	return response.Body, nil
 }

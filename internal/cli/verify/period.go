@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/plain"
 )
@@ -112,7 +113,7 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 		var done period
 		path := fmt.Sprintf("/v1/evidence/periods/%d/archive", number)
 		if err := op.Call(cmd.Context(), http.MethodPost, path, map[string]string{"root": report.Root}, &done); err != nil {
-			return err
+			return noPeriod(number, err)
 		}
 		if *output == "json" {
 			return p.PrintJSON(done)
@@ -121,4 +122,12 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// noPeriod says which periods there are, if err is that there is none of a number.
+func noPeriod(number int64, err error) error {
+	if errors.Is(err, audit.ErrNotThere) {
+		return fmt.Errorf("there is no closed period %d; powerbox evidence periods lists them", number)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,7 +50,7 @@ func (i *Issuer) target(b Bulk) (of bulk, err error) {
 	switch {
 	case of.of == gate.BulkIssuer:
 		if _, ok := i.all()[name]; !ok {
-			return bulk{}, noTarget("no agent %q is protected here; there are [%s]", name, strings.Join(i.agentNames(), ", "))
+			return bulk{}, noTarget("no agent %q is protected here; there are [%s]", name, strings.Join(slices.Sorted(maps.Keys(i.all())), ", "))
 		}
 		return bulk{gate.BulkIssuer, name}, nil
 	case of.of == gate.BulkPrincipal && (isAgent || !isPrincipal(of.name)):

@@ -138,7 +138,7 @@ func (i *Issuer) looksUp(agentID string, req Request) *Live {
 // selectLive looks up the resources of a live collection.
 func (i *Issuer) selectLive(ctx context.Context, agent *Agent, grant Grant, caller identity.Caller, live *Live, wanted []string, req Request, p *permitted) *Refusal {
 	if err := req.Query.Fits(live.Collection); err != nil {
-		return refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "resourceQuery: %v", err)
+		return refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "%v", err)
 	}
 	selection := req.Query.Selection()
 	places, ok := i.places(agent, grant, caller, live, wanted, *req.Query)

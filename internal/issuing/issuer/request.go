@@ -224,7 +224,7 @@ func (i *Issuer) selectResources(ctx context.Context, agent *Agent, grant Grant,
 	}
 	var err error
 	if p.selected, err = req.Query.Select(p.visible); err != nil {
-		return refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "resourceQuery: %v", err)
+		return refuseWords(CodeQueryInvalid, req.QueryText, "the resourceQuery is invalid", "%v", err)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func read(p Peer, card *seen, s sent) (*outgoing, *a2a.Error) {
 func (o *outgoing) addressed(s sent) *a2a.Error {
 	to, ok := at(o.view, s.binding, o.call.Version, o.call.Tenant)
 	if !ok {
-		return a2a.MethodNotFound(o.call.Wire)
+		return a2a.MethodNotFound(o.call.Binding, o.call.Wire)
 	}
 	var err error
 	switch s.binding {

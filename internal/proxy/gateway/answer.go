@@ -65,7 +65,7 @@ func (g *Gateway) unoffered(w http.ResponseWriter, at stage) {
 		http.Error(w, "there is nothing here; the agent's card says where it is reached", http.StatusNotFound)
 		return
 	}
-	g.say(w, x, a2a.MethodNotFound(x.request.URL.Path).Denial())
+	g.say(w, x, a2a.MethodNotFound(x.call.Binding, x.request.URL.Path).Denial())
 }
 
 // unreadable answers a request whose body cannot be had as it should be, in the form that

@@ -50,7 +50,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, x *decoded) {
 		return
 	case a2a.Unknown:
 		if x.wrong == nil && x.mode != gate.Observe && !x.by().passes(x) {
-			g.malformed(w, x, a2a.MethodNotFound(x.call.Wire))
+			g.malformed(w, x, a2a.MethodNotFound(x.call.Binding, x.call.Wire))
 			return
 		}
 	default:

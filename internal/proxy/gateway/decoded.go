@@ -176,7 +176,7 @@ func (ofA2A) unspoken(x *decoded) *a2a.Error {
 	}
 	spoken := x.view.card.Speaks(x.call.Binding)
 	if len(spoken) == 0 {
-		return a2a.MethodNotFound(x.call.Wire)
+		return a2a.MethodNotFound(x.call.Binding, x.call.Wire)
 	}
 	return &a2a.Error{
 		Code: a2a.CodeVersionNotSupported, Reason: a2a.ReasonVersion,

@@ -154,7 +154,7 @@ func (x *decoded) decodeIssuing(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	if slices.Contains([]a2a.Method{a2a.CapabilitiesRequest, a2a.CapabilitiesAttenuate, a2a.CapabilitiesRevoke, a2a.CapabilitiesList}, call.Method) {
 		return call, wrong
 	}
-	return a2a.Call{Binding: a2a.MCP, Wire: call.Wire, ID: call.ID, Params: powerbox.Object()}, a2a.MethodNotFound(call.Wire)
+	return a2a.Call{Binding: a2a.MCP, Wire: call.Wire, ID: call.ID, Params: powerbox.Object()}, a2a.MethodNotFound(a2a.MCP, call.Wire)
 }
 
 func isSession(id string) bool {

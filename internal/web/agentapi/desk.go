@@ -103,7 +103,7 @@ func deskQuestion(q approval.Question, now time.Time) map[string]any {
 // takeBack revokes an approval that the caller gave, or that was given in their name.
 func (p *People) takeBack(r *http.Request, who provider.Person) (any, error) {
 	if !p.atDesk(r) {
-		return nil, agentauth.Errorf(agentauth.CodeNotFound, "an approval of Agent Auth is revoked by its grant: POST /v1/host-agents/{agent}/grants/revoke")
+		return nil, agentauth.Errorf(agentauth.CodeNotFound, "there is no approval of that id (ask_...); a grant of Agent Auth is revoked with powerbox grant revoke, or POST /v1/host-agents/{agent}/grants/revoke")
 	}
 	q, err := p.Desk.Revoke(r.Context(), who, r.PathValue("code"))
 	if err != nil {

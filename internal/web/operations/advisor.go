@@ -2,8 +2,6 @@ package operations
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -132,11 +130,7 @@ func (p *Pages) advisor(v *Visit) (Answer, error) {
 			page.Unused++
 		}
 	}
-	scopes, err := json.MarshalIndent(u.Narrowed().Grants(), "", "  ")
-	if err != nil {
-		return Answer{}, fmt.Errorf("operations: %w", err)
-	}
-	page.Narrow = string(scopes)
+	page.Narrow = u.Narrowed().Grants().YAML()
 	err = page.recertify(p, v, read.used)
 	return Answer{Page: "advisor", Title: v.T("Advisor"), Body: page}, err
 }

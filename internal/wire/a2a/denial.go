@@ -52,6 +52,17 @@ const (
 	ReasonNoTask     = "task_not_found"         // no such task, or not the caller's
 )
 
+// IsMistake reports whether a reason is that of an [Error]: the caller should correct the
+// call, and no authority helps.
+func IsMistake(reason string) bool {
+	switch reason {
+	case ReasonSyntax, ReasonTooLarge, ReasonBatch, ReasonEnvelope, ReasonVariant, ReasonVersion, ReasonExtension, ReasonMethod,
+		ReasonParams, ReasonMember, ReasonAttenuated, ReasonTask, ReasonSkill, ReasonPath, ReasonQuery:
+		return true
+	}
+	return false
+}
+
 // Error is a mistake in a call, found before anything is decided about it. The caller
 // should fix the call; sending it again is useless.
 type Error struct {
@@ -87,8 +98,12 @@ func NoCall(why error) *Error {
 
 // MethodNotFound is the answer to a method that is not in the table and that
 // no configuration lets through.
-func MethodNotFound(wire string) *Error {
-	return &Error{CodeMethodNotFound, ReasonMethod, fmt.Sprintf("method %q is not known here; want one of A2A 1.0, of A2A 0.3, or of %s", wire, ExtensionURI)}
+func MethodNotFound(by Binding, wire string) *Error {
+	want := "A2A 1.0, of A2A 0.3,"
+	if by == MCP {
+		want = "MCP, which this server speaks,"
+	}
+	return &Error{CodeMethodNotFound, ReasonMethod, fmt.Sprintf("method %q is not known here; want one of %s or of %s", wire, want, ExtensionURI)}
 }
 
 // Denial is one refusal as the caller gets it: everything that a program needs

@@ -157,7 +157,7 @@ func TestProtocolErrors(t *testing.T) {
 	if got := string(err.Denial().JSONRPC(nil)); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,`) {
 		t.Errorf("parse error: %s", got)
 	}
-	got := string(MethodNotFound("acme/ping").Denial().JSONRPC([]byte("1")))
+	got := string(MethodNotFound(JSONRPC, "acme/ping").Denial().JSONRPC([]byte("1")))
 	if !strings.Contains(got, `"code":-32601,"message":"method \"acme/ping\" is not known here`) || !strings.Contains(got, `"reason":"METHOD_NOT_FOUND"`) {
 		t.Errorf("unknown method: %s", got)
 	}
@@ -201,5 +201,18 @@ func TestMethodNames(t *testing.T) {
 	}
 	if Method(200).String() != "Unknown" || Unknown.IsExtension() || Unknown.IsMessage() || Unknown.NamesTask() {
 		t.Error("a method of no table has properties")
+	}
+}
+
+// The answer to an unknown method names the protocol that the target speaks.
+func TestMethodNotFoundNamesTheProtocol(t *testing.T) {
+	for by, want := range map[Binding]string{JSONRPC: "A2A 1.0, of A2A 0.3", MCP: "MCP, which this server speaks"} {
+		e := MethodNotFound(by, "SendMessage")
+		if !strings.Contains(e.Message, want) || !IsMistake(e.Reason) {
+			t.Errorf("%s: %s, a mistake: %t; want %q", by, e.Message, IsMistake(e.Reason), want)
+		}
+	}
+	if IsMistake("operation_not_granted") {
+		t.Error("a denial is no mistake in the call")
 	}
 }

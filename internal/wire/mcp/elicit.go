@@ -15,15 +15,15 @@ const askApproval = "powerbox_approval"
 // Accepted is the answer of a client whose user agreed to open the page.
 const Accepted = "accept"
 
-// metaCapabilities is where a request of revision 2026-07-28 lists the abilities of its
+// MetaCapabilities is where a request of revision 2026-07-28 lists the abilities of its
 // client.
-const metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+const MetaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 
 // sendsToURLs reports whether a client declares that it sends its user to URLs: with each
 // request in revision 2026-07-28, and with initialize before. An empty member elicitation
 // declares forms alone.
 func sendsToURLs(meta, params powerbox.Value) bool {
-	can, said := meta.Get(metaCapabilities)
+	can, said := meta.Get(MetaCapabilities)
 	if !said {
 		can, _ = params.Get("capabilities")
 	}
@@ -37,7 +37,7 @@ func sendsToURLs(meta, params powerbox.Value) bool {
 func withoutApproval(v powerbox.Value) (powerbox.Value, string) {
 	params, _ := v.Get("params")
 	meta, _ := params.Get("_meta")
-	if revision, _ := meta.Get(metaVersion); !revision.Equal(powerbox.String(Stateless)) {
+	if revision, _ := meta.Get(MetaVersion); !revision.Equal(powerbox.String(Stateless)) {
 		return v, ""
 	}
 	responses, _ := params.Get(paramResponses)

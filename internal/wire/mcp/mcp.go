@@ -223,10 +223,10 @@ func (m *Message) read(v powerbox.Value) *a2a.Error {
 // about reads the members of a message that describe it and are not decided on.
 func (m *Message) about(params powerbox.Value) *a2a.Error {
 	meta, _ := params.Get("_meta")
-	if revision, said := meta.Get(metaVersion); said {
+	if revision, said := meta.Get(MetaVersion); said {
 		text, ok := revision.Text()
 		if !ok || text == "" {
-			return invalid(a2a.ReasonVersion, "%s is no revision of MCP", metaVersion)
+			return invalid(a2a.ReasonVersion, "%s is no revision of MCP", MetaVersion)
 		}
 		m.Revision = text
 	}

@@ -49,13 +49,13 @@ const (
 
 // Those of revision 2026-07-28 that repeat parts of the body, in lower case.
 const (
-	headerMethod = "mcp-method"
-	headerName   = "mcp-name"
+	HeaderMethod = "mcp-method"
+	HeaderName   = "mcp-name"
 	headerParams = "mcp-param-" // and a name that the tool's schema gives an argument
 )
 
-// metaVersion is where a message of revision 2026-07-28 or later says its revision.
-const metaVersion = "io.modelcontextprotocol/protocolVersion"
+// MetaVersion is where a message of revision 2026-07-28 or later says its revision.
+const MetaVersion = "io.modelcontextprotocol/protocolVersion"
 
 // The parameters with which a call comes again, after the server wanted to know
 // something of its client.
@@ -162,11 +162,11 @@ func (m *Message) CheckHeaders(headers map[string][]string, name func(string) st
 	}
 	seen, args := map[string]bool{}, mirrors(nil)
 	for header, values := range headers {
-		if len(header) < len(headerName) || header[0] != 'M' && header[0] != 'm' {
+		if len(header) < len(HeaderName) || header[0] != 'M' && header[0] != 'm' {
 			continue
 		}
 		is := name(header)
-		if is != headerMethod && is != headerName && !strings.HasPrefix(is, headerParams) {
+		if is != HeaderMethod && is != HeaderName && !strings.HasPrefix(is, headerParams) {
 			continue
 		}
 		if len(seen) == maxHeaders {
@@ -180,7 +180,7 @@ func (m *Message) CheckHeaders(headers map[string][]string, name func(string) st
 	if !m.Stateless() || m.Kind != Request || m.Method == "" || strings.HasPrefix(m.Method, "a2a/") {
 		return nil
 	}
-	if !seen[headerMethod] || m.method().asks && !seen[headerName] {
+	if !seen[HeaderMethod] || m.method().asks && !seen[HeaderName] {
 		return m.mismatch("Mcp-Method is missing, or Mcp-Name is, which tools/call, prompts/get and resources/read have")
 	}
 	return nil
@@ -214,7 +214,7 @@ func (m *Message) checkRevision(said []string) *a2a.Error {
 	case header == Stateless:
 		m.Revision = Stateless
 	}
-	return m.mismatch("%s says another revision than %s of the message, or only one of the two is there", HeaderVersion, metaVersion)
+	return m.mismatch("%s says another revision than %s of the message, or only one of the two is there", HeaderVersion, MetaVersion)
 }
 
 // says reports whether the message has the value that a header repeats. The index of its
@@ -224,9 +224,9 @@ func (m *Message) says(header, value string, args *mirrors) bool {
 	switch {
 	case !ok:
 		return false
-	case header == headerMethod:
+	case header == HeaderMethod:
 		return value == m.Method && value != ""
-	case header == headerName:
+	case header == HeaderName:
 		return value == m.Subject && value != ""
 	default:
 		if !m.Stateless() || !m.IsTool() {

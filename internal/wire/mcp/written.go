@@ -13,9 +13,9 @@ var (
 	// revision 2026-07-28 has there instead of initialize.
 	knownMeta = a2a.NewKnown(
 		a2a.KnownMember{Name: "progressToken", Is: a2a.IsScalar},
-		a2a.KnownMember{Name: metaVersion},
+		a2a.KnownMember{Name: MetaVersion},
 		a2a.KnownMember{Name: "io.modelcontextprotocol/clientInfo", Is: a2a.IsAny},
-		a2a.KnownMember{Name: "io.modelcontextprotocol/clientCapabilities", Is: a2a.IsAny},
+		a2a.KnownMember{Name: MetaCapabilities, Is: a2a.IsAny},
 		a2a.KnownMember{Name: "io.modelcontextprotocol/logLevel"},
 		a2a.KnownMember{Name: "traceparent"}, a2a.KnownMember{Name: "tracestate"},
 	)
