@@ -2,7 +2,9 @@ package a2a
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -30,19 +32,93 @@ func IsError(response []byte) bool {
 }
 
 // ErrorCode returns the code of a response that is an error, 0 where it has none
-// that is an integer.
+// that is an integer. A member that is null counts as absent, as kits count it.
 func ErrorCode(response []byte) (code int64, wrong bool) {
-	if !bytes.Contains(response, []byte(`"error"`)) {
-		return 0, false // most of them; spelt otherwise it is no error that any client sees from an SDK
+	if !mayName(response, "error") {
+		return 0, false // most of them
 	}
 	o, err := readObject(response)
-	if err != nil || o.get("error") == nil || o.get("result") != nil {
+	if err != nil || !given(o.get("error")) || given(o.get("result")) {
 		return 0, false
 	}
 	if inner, err := readObject(o.get("error")); err == nil {
 		code, _ = strconv.ParseInt(string(inner.get("code")), 10, 64)
 	}
 	return code, true
+}
+
+// mayName reports whether JSON may have a member of one of these names, which are ASCII
+// without marks. In a name such letters can be written as escapes.
+func mayName(raw []byte, names ...string) bool {
+	return bytes.Contains(raw, []byte(`\u00`)) || slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(raw, []byte(name+`"`)) })
+}
+
+// given reports whether a member is there and not null.
+func given(value []byte) bool { return len(value) > 0 && string(value) != "null" }
+
+// The members by which readers tell an answer, and of an event one alone.
+var (
+	answerNames = newNames("id", "result", "error", "method")
+	eventNames  = []string{"task", "message", "msg", "statusUpdate", "artifactUpdate"}
+	resultNames = newNames(append([]string{"kind", "id", "taskId", "contextId", "status", "final"}, eventNames...)...)
+	innerNames  = newNames("id", "taskId", "contextId", "status")
+)
+
+// OneReading returns why readers may take an answer, or an event of a stream, for
+// different ones, and nil where none does: names that occur twice or that only lenient
+// readers take for one of the protocol's, a result beside an error, and two events in
+// one (ATK-125).
+func OneReading(response []byte) error {
+	o, err := readObject(response)
+	if err != nil {
+		return fmt.Errorf("the answer: %w", err)
+	}
+	if err := answerNames.checkRaw("the answer", o); err != nil {
+		return err
+	}
+	result := o.get("result")
+	if given(result) {
+		if given(o.get("error")) {
+			return errors.New("the answer has a result and an error, of which readers take different ones")
+		}
+		if o, err = apart(result); err != nil {
+			return nil // no object, and so none of those that are told apart here
+		}
+	}
+	if err := resultNames.checkRaw("the result", o); err != nil {
+		return err
+	}
+	events := 0
+	for _, name := range eventNames {
+		value := o.get(name)
+		if inner, err := apart(value); err == nil {
+			if err := innerNames.checkRaw(name, inner); err != nil {
+				return err
+			}
+		}
+		if given(value) {
+			events++
+		}
+	}
+	if events > 1 {
+		return errors.New("the answer has two of task, message, statusUpdate and artifactUpdate, of which readers take different ones")
+	}
+	return nil
+}
+
+// IsEvent reports whether an event of a stream, or the answer to a message, is one that
+// A2A has and no error: clients fail on any other.
+func IsEvent(response []byte) bool {
+	o, err := readObject(response)
+	if err != nil || given(o.get("error")) {
+		return false
+	}
+	if result := o.get("result"); given(result) {
+		if o, err = apart(result); err != nil {
+			return false
+		}
+	}
+	return refOfKind(o) != (TaskRef{}) || o.text("kind") == "message" || slices.ContainsFunc(eventNames, func(name string) bool { return given(o.get(name)) })
 }
 
 // Told returns the tasks of [Learn], and those among them that the answer says have
