@@ -16,18 +16,10 @@ func TestATK124_NamesOfTasksAreReadOneWay(t *testing.T) {
 			held := alice.reports()
 			own, _ := alice.open(held)
 			foreign, _ := bob.open(bob.reports())
-			for method, op := range map[string]string{"GetTask": "a2a.task.read", "CancelTask": "a2a.task.cancel", "ListTaskPushNotificationConfigs": "a2a.push"} {
+			for method, op := range map[string]string{"GetTask": "a2a.task.read", "CancelTask": "a2a.task.cancel"} {
 				try := func(name string) (answer, int) {
-					params := map[string]any{"name": "tasks/" + name}
-					switch {
-					case op != "a2a.push":
-					case on.binding == overGRPC:
-						params = map[string]any{"taskId": name} // it becomes parent
-					default:
-						params = map[string]any{"parent": "tasks/" + name}
-					}
 					w.documents.forget()
-					a := alice.present("documents", rpc(method, params), proven{chain: []string{held.Token}, operation: op, arguments: map[string]any{"task": own}})
+					a := alice.present("documents", rpc(method, map[string]any{"name": "tasks/" + name}), proven{chain: []string{held.Token}, operation: op, arguments: map[string]any{"task": own}})
 					return a, len(w.documents.got())
 				}
 				for _, name := range []string{own + "/" + foreign, own + "/tasks/" + foreign, own + "/pushNotificationConfigs/" + foreign, own + "/", "/" + foreign, own + "//" + foreign} {
