@@ -194,7 +194,7 @@ func TestATK33_LinesInTexts(t *testing.T) {
 			res := w.send(r, h)
 			raw, err := io.ReadAll(res.Body)
 			_ = res.Body.Close()
-			if passed := strings.Contains(string(raw), "data: 1"); passed != (mode == "observe") || passed != (err == nil) {
+			if passed := strings.Contains(string(raw), "data: 1"); passed != (mode == "observe") || err != nil {
 				t.Errorf("ATK-33 %s %s: %q, %v", on, mode, raw, err)
 			}
 		}

@@ -59,7 +59,11 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.status != 0:
 		w.WriteHeader(e.status)
 	}
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"a","role":"ROLE_AGENT","parts":[{"text":%s}]}}}`, text)
+	said := fmt.Sprintf(`{"message":{"messageId":"a","role":"ROLE_AGENT","parts":[{"text":%s}]}}`, text)
+	if !strings.HasSuffix(r.URL.Path, "/message:send") {
+		said = `{"jsonrpc":"2.0","id":1,"result":` + said + `}`
+	}
+	fmt.Fprint(w, said)
 }
 
 // echoing is a town whose agent is an echo, with a log.

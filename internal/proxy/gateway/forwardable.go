@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -360,6 +361,11 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	}
 	good := r.StatusCode < http.StatusBadRequest
 	if good || x.call.Binding == a2a.JSONRPC {
+		if judged(r, body) {
+			if err := x.oneReading(body); err != nil {
+				return err
+			}
+		}
 		if body, err = g.learn(r, x, body); err != nil {
 			return err
 		}
@@ -400,6 +406,21 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	done.body(r, body)
 	trailersLast(r)
 	return nil
+}
+
+// oneReading returns why clients may take an answer or an event for different ones. Of a
+// method that only configuration knows, nothing is read.
+func (x *decoded) oneReading(payload []byte) error {
+	if x.mode == gate.Observe || x.call.Method == a2a.Unknown || x.call.Binding == a2a.GRPC {
+		return nil // protobuf was written again as JSON
+	}
+	if x.call.Binding == a2a.JSONRPC {
+		return a2a.OneResponse(payload, x.call.ID)
+	}
+	if text := bytes.TrimLeft(payload, " \t\r\n\uFEFF"); len(text) == 0 || text[0] != '{' {
+		return nil // such as a list of push configurations
+	}
+	return a2a.OneReading(payload)
 }
 
 // trailersLast has trailers come behind a body: nothing comes behind one whose length is told.

@@ -53,7 +53,7 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 	if err != nil {
 		return err
 	}
-	if len(body) > 0 && grpcOutcome(r).status == evidence.Achieved {
+	if len(body) > 0 { // whatever the status says, as clients differ in that
 		if body, err = g.grpcLearn(r, x, body); err != nil {
 			return err
 		}
@@ -72,7 +72,10 @@ func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
 // grpcEnded records the outcome of a call by the status of its answer in one message.
 func (g *Gateway) grpcEnded(r *http.Response, x *forwardable) (*concluded, error) {
 	stripOurs(r.Trailer)
-	became := grpcOutcome(r)
+	became, err := grpcOutcome(r)
+	if err != nil && x.mode != gate.Observe {
+		return nil, err
+	}
 	g.grpcUnserved(r, x.decided)
 	if became.status == evidence.Achieved {
 		if err := g.behaved(x.decided, nil, false); err != nil {

@@ -255,11 +255,16 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			r.Body = g.stream(r, x.decided)
 			return nil
 		}
-		r.Body = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
+		var events *mcp.Events
+		events = mcp.NewEvents(r.Body, maxAnswer, func(data []byte) ([]byte, bool, error) {
+			if !events.IsMessage() {
+				return nil, false, nil
+			}
 			instead, pass, err := g.mcpEvent(r, x, data)
 			x.learned.unfit = err
 			return instead, pass, err
 		})
+		r.Body = events
 		r.Body = g.receiptedStream(g.stream(r, x.decided))
 		return nil
 	}
@@ -355,8 +360,15 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	if named {
 		return nil, x.mayHear(v), nil
 	}
-	if _, result := v.Get("result"); result && x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) {
-		return nil, false, errors.New("the message is a result of another request, which no decision was made about")
+	result, _ := v.Get("result")
+	failure, _ := v.Get("error")
+	if result.Kind() != powerbox.KindNull && failure.Kind() != powerbox.KindNull {
+		return nil, false, errors.New("the message has a result and an error, of which readers take different ones")
+	}
+	// A server can say that it did not read the request, with an id of its own choice.
+	unread := r.StatusCode >= http.StatusBadRequest && result.Kind() == powerbox.KindNull
+	if x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) && !unread {
+		return nil, false, errors.New("the message is a response to another request, which no decision was made about")
 	}
 	asked, err := x.unlisted(v)
 	if err != nil {

@@ -68,6 +68,9 @@ func outcomeOf(r *http.Response, x *decoded, body []byte) outcome {
 	if r.StatusCode >= http.StatusBadRequest {
 		return failed(r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusRequestTimeout && r.StatusCode != http.StatusTooManyRequests)
 	}
+	if x.call.Method.IsMessage() && !a2a.IsEvent(body) {
+		return failed(false) // clients fail on it
+	}
 	return outcome{status: evidence.Achieved}
 }
 
@@ -87,23 +90,33 @@ func aboutInput(code int64) bool {
 	return code >= -32700 && code <= -32600 && code != a2a.CodeInternal || code >= -32099 && code <= -32001 && code != invalidAgentResponse
 }
 
-// grpcOutcome is what the status of an answer says, which stands in the headers
-// where there is no message.
-func grpcOutcome(r *http.Response) outcome {
-	said := r.Trailer.Values("Grpc-Status")
+// errStatus is an answer of gRPC whose status readers take differently.
+var errStatus = errors.New("the answer has several statuses of gRPC, or one that is no number as gRPC writes it, which readers take differently")
+
+// grpcStatus is the status of an answer, which stands in the headers where there is no
+// message, "" where there is none. Clients differ in which of several they take, and in
+// whether 00 is 0 (ATK-126).
+func grpcStatus(r *http.Response) (string, error) {
+	said := slices.Concat(r.Trailer.Values("Grpc-Status"), r.Header.Values("Grpc-Status"))
 	if len(said) == 0 {
-		said = r.Header.Values("Grpc-Status")
+		return "", nil
 	}
-	status := ""
-	if len(said) == 1 { // clients differ in which of several they take
-		status = said[0]
+	n, err := strconv.Atoi(said[0])
+	if len(said) > 1 || err != nil || n < 0 || strconv.Itoa(n) != said[0] {
+		return "", errStatus
 	}
+	return said[0], nil
+}
+
+// grpcOutcome is what the status of an answer says.
+func grpcOutcome(r *http.Response) (outcome, error) {
+	status, err := grpcStatus(r)
 	if status == "0" {
-		return outcome{status: evidence.Achieved}
+		return outcome{status: evidence.Achieved}, nil
 	}
 	// INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION,
 	// OUT_OF_RANGE, UNIMPLEMENTED.
-	return failed(slices.Contains([]string{"3", "5", "6", "9", "11", "12"}, status))
+	return failed(slices.Contains([]string{"3", "5", "6", "9", "11", "12"}, status)), err
 }
 
 // concluded is a decided call that can be answered: its outcome is on record, or it has

@@ -94,6 +94,9 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 	if _, err := powerbox.DecodeValue(body, limits); err != nil {
 		return task, nil, err
 	}
+	if err := a2a.OneReading(body); err != nil {
+		return task, nil, err
+	}
 	refs, ended := a2a.Told(body)
 	for _, ref := range refs {
 		if ref.Task == "" || task.Task != "" && ref != task {

@@ -32,7 +32,8 @@ func (g *Gateway) stream(r *http.Response, x *decided) *stream {
 	if x.call.Binding == a2a.GRPC {
 		s.frames = a2apb.NewFrames(maxAnswer, s.event)
 	} else {
-		s.frames = a2a.NewFrames(maxAnswer, s.event)
+		events := a2a.NewFrames(maxAnswer, s.event)
+		s.frames, s.sse = events, events
 	}
 	observed := g.config.Observer.Stream(x.request.Context(), x.ID)
 	unwatch := g.watch(x, func() { _ = s.events.Close() }) // the read under way fails, and the verdict with it
@@ -65,7 +66,8 @@ type stream struct {
 	response *http.Response
 	events   io.ReadCloser
 	frames   splitter
-	last     []byte // the unread rest when the stream was cut
+	sse      *a2a.Frames // the same; nil in gRPC
+	last     []byte      // the unread rest when the stream was cut
 	err      error
 	over     bool
 	ended    bool // the agent ended it
@@ -91,29 +93,57 @@ func (s *stream) event(payload []byte, whole bool) {
 		}
 	}
 	if s.call.call.Binding == a2a.MCP {
+		answers := s.call.request.Method == http.MethodPost
+		if answers && !a2a.IsResponse(payload) {
+			return // it says nothing of what becomes of the call
+		}
 		if s.became = mcpResult(payload); s.call.learned.refusedAsk {
 			s.became = notTheAgent(evidence.Partial)
 		}
-		if s.call.request.Method == http.MethodPost && a2a.IsResponse(payload) {
+		if answers {
 			if s.err = s.gateway.earn(s.call, payload); s.err == nil {
 				s.err = s.conclude()
 			}
 		}
 		return
 	}
+	if s.err = s.oneReading(payload); s.err != nil {
+		return
+	}
 	s.became = outcome{status: evidence.Achieved}
-	if code, wrong := a2a.ErrorCode(payload); wrong {
+	code, wrong := s.errorIn(payload)
+	if wrong {
 		s.became = failed(aboutInput(code))
 	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
 		return
 	}
-	last := a2a.IsLast(payload) || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
+	last := wrong || a2a.IsLast(payload) || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
 	if s.err = s.gateway.earn(s.call, payload); s.err != nil {
 		return
 	}
 	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && last {
 		s.err = s.conclude()
 	}
+}
+
+// oneReading returns why clients may take an event for different ones. Some of them take
+// each event of the type error for an error, and others do not look.
+func (s *stream) oneReading(payload []byte) error {
+	if err := s.call.oneReading(payload); err != nil {
+		return err
+	}
+	if _, wrong := s.errorIn(payload); !wrong && s.sse != nil && s.sse.Kind() == "error" && s.call.mode != gate.Observe {
+		return errors.New("the event is of the type error and has none")
+	}
+	return nil
+}
+
+// errorIn returns the code of an event that clients take for an error.
+func (s *stream) errorIn(payload []byte) (code int64, wrong bool) {
+	if x := s.call; x.call.Binding == a2a.GRPC || !x.call.Method.Streams() {
+		return a2a.ErrorCode(payload)
+	}
+	return a2a.EventError(payload)
 }
 
 // conclude records the outcome, once: before the event from which the caller knows that
@@ -124,7 +154,9 @@ func (s *stream) conclude() error {
 	}
 	s.recorded = true
 	if s.became.status == "" {
-		s.became = failed(false)
+		if s.became = failed(false); s.call.call.Binding == a2a.MCP && s.ended && s.sse.Resumes() {
+			s.became.status = evidence.Partial // clients of MCP ask for the rest
+		}
 	}
 	var err error
 	s.done, err = s.gateway.finish(s.call, s.became)
@@ -157,6 +189,9 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.gateway.config.Log.ErrorContext(s.call.request.Context(), "a stream was cut", "agent", s.call.ID, "error", unfit)
 		return s.cut(p, evidence.Reason{Code: codeOutcomeUnknown, Message: "the server sent what this gateway does not let through, so the stream ends here; the outcome of the call is unknown"})
 	}
+	if errors.Is(err, a2a.ErrLines) {
+		s.err = err // a caller would see the connection torn down
+	}
 	if err != nil {
 		s.ended = errors.Is(err, io.EOF)
 		// SDKs read an event that the stream ends in; they get the end after it
@@ -188,8 +223,12 @@ func (s *stream) Read(p []byte) (int, error) {
 // trailed takes the outcome of a call from the status that gRPC ends with.
 func (s *stream) trailed() {
 	stripOurs(s.response.Trailer)
-	if s.call.call.Binding == a2a.GRPC && s.err == nil {
-		s.became = grpcOutcome(s.response)
+	if s.call.call.Binding != a2a.GRPC || s.err != nil {
+		return
+	}
+	var err error
+	if s.became, err = grpcOutcome(s.response); s.call.mode != gate.Observe {
+		s.err = err
 	}
 }
 

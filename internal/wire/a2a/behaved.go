@@ -1,7 +1,5 @@
 package a2a
 
-import "bytes"
-
 // Behaved is the behaviour of an agent as a peer that an answer, or an event of a
 // stream, shows, beyond the tasks in it (CARD-12).
 type Behaved struct {
@@ -12,7 +10,7 @@ type Behaved struct {
 // BehaviourOf reads it from a JSON-RPC response or the value inside one, of either
 // version. It is tolerant: it skips members that it does not understand.
 func BehaviourOf(response []byte) (b Behaved) {
-	if !bytes.Contains(response, []byte(`"partial"`)) && !bytes.Contains(response, []byte(`PAUSED"`)) && !bytes.Contains(response, []byte(`paused"`)) {
+	if !mayName(response, "partial", "PAUSED", "paused") {
 		return Behaved{} // nearly all of them
 	}
 	o, err := readObject(response)

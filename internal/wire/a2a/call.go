@@ -251,8 +251,8 @@ func (c *Call) parseTargets(v03 bool, sent powerbox.Value) *Error {
 	if !c.Method.IsExtension() {
 		task.add(params, "taskId")
 		context.add(params, "contextId")
-		task.addText("params.name", taskOfName(params.text("name")))
-		task.addText("params.parent", taskOfName(params.text("parent")))
+		task.addName("params.name", params.text("name"), c.Method.isAboutPush())
+		task.addName("params.parent", params.text("parent"), false)
 	}
 	if c.idIsTask(v03) {
 		task.add(params, "id")
@@ -311,15 +311,27 @@ const (
 	maxExtensions = 64
 )
 
-// taskOfName returns the task of a resource name, tasks/{id} or
-// tasks/{id}/pushNotificationConfigs/{id}, as drafts of 1.0 had it.
-func taskOfName(name string) string {
-	rest, ok := strings.CutPrefix(name, "tasks/")
-	if !ok {
-		return name
+// The collections in resource names of drafts of 1.0 and of the protobuf form of 0.3:
+// tasks/{task} and tasks/{task}/pushNotificationConfigs/{config}.
+const (
+	tasksCollection   = "tasks"
+	configsCollection = "pushNotificationConfigs"
+)
+
+// addName takes one more naming of the task, which a resource name has. Some readers take
+// what follows the last slash, and others what follows the first: a name in which these
+// differ is refused (ATK-124). Only a name of a configuration has a part behind the task,
+// and its readers count the parts.
+func (t *target) addName(where, name string, ofConfig bool) {
+	parts := strings.Split(name, "/")
+	switch configured := ofConfig && len(parts) <= 4; {
+	case len(parts) == 1:
+		t.addText(where, name)
+	case parts[0] == tasksCollection && parts[1] != "" && (len(parts) == 2 || configured && parts[2] == configsCollection):
+		t.addText(where, parts[1])
+	case t.err == nil:
+		t.err = invalidParams(ReasonVariant, "%s is %q, in which readers see different tasks; want tasks/{task}, or for a configuration tasks/{task}/pushNotificationConfigs/{config}", where, short(name))
 	}
-	id, _, _ := strings.Cut(rest, "/")
-	return id
 }
 
 // parsePush finds a push configuration, which is the parameters themselves in
@@ -364,7 +376,7 @@ func (c *Call) parsePush(params *objectReader, tenant, task *target) *Error {
 // the name of a resource.
 func (c *Call) addConfig(config *objectReader, tenant, task *target) *Error {
 	config.join(configNames.check(config.where, config.value))
-	task.addText(config.at("name"), taskOfName(config.text("name")))
+	task.addName(config.at("name"), config.text("name"), true)
 	v := config.object("pushNotificationConfig")
 	if v.Kind() != powerbox.KindObject {
 		config.fail(ReasonParams, "%s is missing; want the configuration", config.at("pushNotificationConfig"))

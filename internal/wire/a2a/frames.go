@@ -11,6 +11,8 @@ type Frames struct {
 	event func(payload []byte, whole bool)
 
 	line     []byte // begun and not ended
+	kind     string // of the event, "" where it has none
+	resumes  bool   // an event had an id
 	data     []byte // lines of data so far, joined by newlines
 	hasData  bool
 	overflow bool // of this event
@@ -70,7 +72,15 @@ func (f *Frames) endLine() {
 		return
 	}
 	field, value, _ := bytes.Cut(line, []byte{':'})
-	if string(field) != "data" {
+	switch string(field) {
+	case "data":
+	case "id":
+		f.resumes = true
+		return
+	case "event":
+		f.kind = string(bytes.TrimPrefix(value[:min(len(value), maxKind)], []byte{' '}))
+		return
+	default:
 		return
 	}
 	value = bytes.TrimPrefix(value, []byte{' '})
@@ -85,8 +95,21 @@ func (f *Frames) endLine() {
 	f.data = append(f.data, value...)
 }
 
+// maxKind is how much of the type of an event is kept, in bytes.
+const maxKind = 64
+
+// Kind is the type of the event that is called back for, "" where it has none. Some
+// readers keep one that came before an empty line, and so does this.
+func (f *Frames) Kind() string { return f.kind }
+
+// Resumes reports whether the stream can be taken up after its end, behind an event with an id.
+func (f *Frames) Resumes() bool { return f.resumes }
+
 // dispatch reports the event and begins the next.
 func (f *Frames) dispatch() {
+	if f.overflow || f.hasData {
+		defer func() { f.kind = "" }()
+	}
 	switch {
 	case f.overflow:
 		f.event(nil, false)

@@ -2,8 +2,12 @@ package a2a
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+
+	"github.com/powerbox-project/powerbox"
 )
 
 // TaskRef names a task and its context, as an answer or an event does.
@@ -30,17 +34,145 @@ func IsError(response []byte) bool {
 }
 
 // ErrorCode returns the code of a response that is an error, 0 where it has none
-// that is an integer.
+// that is an integer. A member that is null counts as absent, as kits count it.
 func ErrorCode(response []byte) (code int64, wrong bool) {
-	if !bytes.Contains(response, []byte(`"error"`)) {
-		return 0, false // most of them; spelt otherwise it is no error that any client sees from an SDK
+	if !mayName(response, "error") {
+		return 0, false // most of them
 	}
 	o, err := readObject(response)
-	if err != nil || o.get("error") == nil || o.get("result") != nil {
+	if err != nil || !given(o.get("error")) || given(o.get("result")) {
 		return 0, false
 	}
 	if inner, err := readObject(o.get("error")); err == nil {
 		code, _ = strconv.ParseInt(string(inner.get("code")), 10, 64)
+	}
+	return code, true
+}
+
+// mayName reports whether JSON may have a member of one of these names, which are ASCII
+// without marks. In a name such letters can be written as escapes.
+func mayName(raw []byte, names ...string) bool {
+	return bytes.Contains(raw, []byte(`\u00`)) || slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(raw, []byte(name+`"`)) })
+}
+
+// given reports whether a member is there and not null.
+func given(value []byte) bool { return len(value) > 0 && string(value) != "null" }
+
+func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
+
+// The members by which readers tell an answer, and of an event one alone.
+var (
+	answerNames = newNames("id", "result", "error", "method")
+	eventNames  = []string{"task", "message", "msg", "statusUpdate", "artifactUpdate"}
+	resultNames = newNames(append([]string{"kind", "id", "taskId", "contextId", "status", "final"}, eventNames...)...)
+	innerNames  = newNames("id", "taskId", "contextId", "status")
+)
+
+// OneReading returns why readers may take an answer of HTTP+JSON, or an event of a stream,
+// for different ones, and nil where none does: names that occur twice or that only lenient
+// readers take for one of the protocol's, two events in one, and the envelope of another
+// binding (ATK-125).
+func OneReading(answer []byte) error {
+	o, err := readAnswer(answer)
+	if err != nil {
+		return err
+	}
+	if o.get("result") != nil {
+		return errors.New("the answer has a member result, which only JSON-RPC has")
+	}
+	return o.oneResult()
+}
+
+// OneResponse is OneReading for a response of JSON-RPC to the request of an id: it has a
+// result, of that id, or an error, or says nothing.
+func OneResponse(response, id []byte) error {
+	o, err := readAnswer(response)
+	if err != nil {
+		return err
+	}
+	result := o.get("result")
+	switch failed := given(o.get("error")); {
+	case failed && given(result):
+		return errors.New("the response has a result and an error, of which readers take different ones")
+	case failed:
+		return nil
+	case result == nil && slices.ContainsFunc(o, func(m rawMember) bool { return !bareNames[m.name] }):
+		return errors.New("the response has neither a result nor an error, and says something")
+	case !sameID(o.get("id"), id):
+		return errors.New("the response is to a request of another id, which some readers take for an error")
+	}
+	if inner, err := apart(result); err == nil {
+		return inner.oneResult()
+	}
+	return nil // no object, and so none of those that are told apart here
+}
+
+func readAnswer(answer []byte) (rawObject, error) {
+	o, err := readObject(answer)
+	if err != nil {
+		return nil, fmt.Errorf("the answer: %w", err)
+	}
+	return o, answerNames.checkRaw("the answer", o)
+}
+
+// bareNames are the members of a response that says nothing, which is how the kit for Go
+// answers to a configuration that is deleted.
+var bareNames = map[string]bool{"jsonrpc": true, "id": true, "error": true}
+
+// sameID reports whether an id is that of a request, however either is written.
+func sameID(got, want []byte) bool {
+	if string(got) == string(want) {
+		return true
+	}
+	a, err := powerbox.ParseValue(got)
+	b, wrong := powerbox.ParseValue(want)
+	return err == nil && wrong == nil && a.Equal(b)
+}
+
+// oneResult is OneReading for what an answer says.
+func (o rawObject) oneResult() error {
+	if err := resultNames.checkRaw("the result", o); err != nil {
+		return err
+	}
+	events := 0
+	for _, name := range eventNames {
+		value := o.get(name)
+		if inner, err := apart(value); err == nil {
+			events++
+			if err := innerNames.checkRaw(name, inner); err != nil {
+				return err
+			}
+		}
+	}
+	if events > 1 {
+		return errors.New("the answer has two of task, message, statusUpdate and artifactUpdate, of which readers take different ones")
+	}
+	return nil
+}
+
+// IsEvent reports whether an event of a stream, or the answer to a message, is one that
+// A2A has and no error: clients fail on any other.
+func IsEvent(response []byte) bool {
+	o, err := readObject(response)
+	if err != nil || given(o.get("error")) {
+		return false
+	}
+	if result := o.get("result"); given(result) {
+		if o, err = apart(result); err != nil {
+			return false
+		}
+	}
+	return refOfKind(o) != (TaskRef{}) || o.text("kind") == "message" || slices.ContainsFunc(eventNames, func(name string) bool { return isObject(o.get(name)) })
+}
+
+// EventError is ErrorCode for an event of a stream, which is an error also where it is none
+// of A2A's events: HTTP+JSON of 0.3 has the error itself there, with its code.
+func EventError(event []byte) (code int64, wrong bool) {
+	if code, wrong = ErrorCode(event); wrong || IsEvent(event) {
+		return code, wrong
+	}
+	if o, err := readObject(event); err == nil {
+		code, _ = strconv.ParseInt(string(o.get("code")), 10, 64)
 	}
 	return code, true
 }

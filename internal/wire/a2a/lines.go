@@ -1,6 +1,7 @@
 package a2a
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -12,17 +13,28 @@ import (
 // its own. In the JSON of an event the three come as escapes, which say the same. A
 // control character that JSON has nowhere and at which such readers split, too, ends the
 // stream.
-func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from} }
+//
+// Readers that follow WHATWG end a line at a carriage return alone, and the kits of A2A for
+// Go and JavaScript do not: one comes as the end of a line to all (ATK-125). A mark of byte
+// order at the beginning is left out, since some readers take the line behind it for none of
+// theirs, and one at the beginning of a later line ends the stream. The last event gets the
+// line ends without which some readers drop it.
+func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from, empty: true} }
 
 type lines struct {
 	from io.ReadCloser
-	tail []byte // of the bytes that came, that may begin one of the three
+	tail []byte // of the bytes that came, that may begin something that is no single byte
 	out  []byte // bytes that are still to be read
 	err  error
 	room [4 << 10]byte
+
+	begun bool // something came
+	text  bool // the line has begun
+	empty bool // nothing came since the last empty line
 }
 
-var errSplit = errors.New("the stream has a control character at which readers end lines differently")
+// ErrLines is the root of errors of a stream whose lines readers see differently.
+var ErrLines = errors.New("the stream has a control character or a mark at which readers end lines differently")
 
 // Read implements io.Reader.
 func (l *lines) Read(p []byte) (int, error) {
@@ -38,6 +50,9 @@ func (l *lines) Read(p []byte) (int, error) {
 		l.out = l.escape(came, err != nil)
 		if l.err == nil {
 			l.err = err
+			if errors.Is(err, io.EOF) {
+				l.finish()
+			}
 		}
 	}
 	n := copy(p, l.out)
@@ -48,42 +63,95 @@ func (l *lines) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (l *lines) Close() error { return l.from.Close() }
 
-// odd reports whether a byte is one of those controls, or begins one of the three.
-func odd(c byte) bool {
-	return c == 0 || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2
+// finish ends the line and the event in which the stream ended.
+func (l *lines) finish() {
+	if l.text {
+		l.out = append(slices.Clone(l.out), '\n')
+	}
+	if !l.empty {
+		l.out = append(slices.Clone(l.out), '\n')
+	}
 }
 
-// escape returns the bytes that came with escapes. Bytes that may begin one of the three
+// odd reports whether a byte is one of those controls, or begins something that is looked at.
+func odd(c byte) bool {
+	return c == 0 || c == '\r' || c == '\v' || c == '\f' || c >= 0x1c && c <= 0x1e || c == 0xC2 || c == 0xE2 || c == 0xEF
+}
+
+// follow notes where in its lines the stream is, after bytes that continue.
+func (l *lines) follow(came []byte) {
+	for _, c := range came {
+		switch {
+		case c == '\n':
+			l.empty, l.text = !l.text, false
+		case c != '\r':
+			l.text, l.empty = true, false
+		}
+	}
+}
+
+// escape returns the bytes that came with escapes. Bytes that may begin something longer
 // are kept for later, unless nothing comes any more.
 func (l *lines) escape(came []byte, last bool) []byte {
 	l.tail = nil
 	if !slices.ContainsFunc(came, odd) {
+		l.begun = l.begun || len(came) > 0
+		l.follow(came)
 		return came
 	}
 	out := make([]byte, 0, len(came))
-	for n := 0; n < len(came); n++ {
-		c := came[n]
-		switch {
-		case !odd(c):
-			out = append(out, c)
+	for n := 0; n < len(came); {
+		if plain := slices.IndexFunc(came[n:], odd); plain != 0 {
+			if plain < 0 {
+				plain = len(came) - n
+			}
+			l.begun = true
+			l.follow(came[n : n+plain])
+			out, n = append(out, came[n:n+plain]...), n+plain
 			continue
-		case c < 0x80:
-			l.err = errSplit
+		}
+		as, read := l.next(came[n:], last)
+		if l.err != nil {
 			return out
 		}
-		rest := came[n:]
-		if short := len(rest) < 2 || c == 0xE2 && rest[1] == 0x80 && len(rest) < 3; short && !last {
-			l.tail = append([]byte(nil), rest...)
+		if read == 0 {
+			l.tail = append([]byte(nil), came[n:]...)
 			return out
 		}
-		switch {
-		case len(rest) > 1 && c == 0xC2 && rest[1] == 0x85:
-			out, n = append(out, `\u0085`...), n+1
-		case len(rest) > 2 && c == 0xE2 && rest[1] == 0x80 && (rest[2] == 0xA8 || rest[2] == 0xA9):
-			out, n = append(out, `\u202`+string('8'+rest[2]-0xA8)...), n+2
-		default:
-			out = append(out, c)
-		}
+		l.begun = true
+		l.follow(as)
+		out, n = append(out, as...), n+read
 	}
 	return out
+}
+
+var mark = []byte("\uFEFF")
+
+// next returns what continues of the beginning of rest, an odd byte, and how many bytes of it that is
+// for; 0 where more must come first.
+func (l *lines) next(rest []byte, last bool) (as []byte, read int) {
+	c := rest[0]
+	short := func(n int) bool { return len(rest) < n && !last }
+	switch {
+	case c == '\r' && short(2), c == 0xC2 && short(2), c == 0xE2 && (short(2) || rest[1] == 0x80 && short(3)), c == 0xEF && !l.text && short(3):
+		return nil, 0
+	case c == '\r' && len(rest) > 1 && rest[1] == '\n':
+		return rest[:2], 2
+	case c == '\r':
+		return []byte("\n"), 1
+	case c < 0x80:
+		l.err = ErrLines
+		return nil, 0
+	case c == 0xC2 && len(rest) > 1 && rest[1] == 0x85:
+		return []byte(`\u0085`), 2
+	case c == 0xE2 && len(rest) > 2 && rest[1] == 0x80 && (rest[2] == 0xA8 || rest[2] == 0xA9):
+		return []byte(`\u202` + string('8'+rest[2]-0xA8)), 3
+	case c != 0xEF || l.text || !bytes.HasPrefix(rest, mark):
+		return rest[:1], 1
+	case l.begun:
+		l.err = ErrLines
+		return nil, 0
+	default:
+		return nil, len(mark)
+	}
 }

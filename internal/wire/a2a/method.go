@@ -95,6 +95,10 @@ func (m Method) IsMessage() bool {
 // Streams reports whether the answer to the method is a stream.
 func (m Method) Streams() bool { return m == SendStreamingMessage || m == SubscribeToTask }
 
+// isAboutPush reports whether a call of that method is about one push configuration, or
+// those of a task.
+func (m Method) isAboutPush() bool { return m >= CreatePushConfig && m <= DeletePushConfig }
+
 // NamesTask reports whether a call of that method is about one existing task
 // and has to name it.
 func (m Method) NamesTask() bool {

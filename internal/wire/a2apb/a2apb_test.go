@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -226,4 +227,33 @@ func FuzzFilterTasks(f *testing.F) {
 			t.Errorf("%d tasks are left; want %d", len(after.Tasks), len(want))
 		}
 	})
+}
+
+// A resource name in which readers see different tasks is refused, and each form that
+// clients send is one task.
+func TestATK124_NamesOfTasks(t *testing.T) {
+	for method, of := range map[string]struct {
+		empty  proto.Message
+		params string
+		push   bool
+	}{
+		"GetTask":                          {&v03.GetTaskRequest{}, `{"name":%q}`, false},
+		"CancelTask":                       {&v03.CancelTaskRequest{}, `{"name":%q}`, false},
+		"TaskSubscription":                 {&v03.TaskSubscriptionRequest{}, `{"name":%q}`, false},
+		"ListTaskPushNotificationConfig":   {&v03.ListTaskPushNotificationConfigRequest{}, `{"parent":%q}`, false},
+		"GetTaskPushNotificationConfig":    {&v03.GetTaskPushNotificationConfigRequest{}, `{"name":%q}`, true},
+		"CreateTaskPushNotificationConfig": {&v03.CreateTaskPushNotificationConfigRequest{}, `{"config":{"name":%q,"pushNotificationConfig":{"url":"https://x/"}}}`, true},
+	} {
+		for name, isOne := range map[string]bool{
+			"tasks/t": true, "t": true,
+			"tasks/t/pushNotificationConfigs/c": of.push, "tasks/t/pushNotificationConfigs/": of.push, "tasks/t/pushNotificationConfigs": of.push,
+			"tasks/t/u": false, "tasks/t/tasks/u": false, "tasks/t/": false, "tasks//u": false, "/tasks/t": false, "x/t": false, "x/tasks/t": false,
+			"tasks/t/pushNotificationConfigs/c/u": false, "tasks/t/pushnotificationconfigs/u": false, "Tasks/t": false,
+		} {
+			call, err := Decode(Service03+method, message(t, proto.Clone(of.empty), fmt.Sprintf(of.params, name)), a2a.Header{}, limits)
+			if isOne != (err == nil && call.Task == "t") || !isOne && err.Reason != a2a.ReasonVariant {
+				t.Errorf("ATK-124 %s of %s: task %q, %v", method, name, call.Task, err)
+			}
+		}
+	}
 }

@@ -16,6 +16,7 @@ type Events struct {
 	judge func(data []byte) (instead []byte, pass bool, err error)
 
 	begun bool   // a line was read
+	kind  string // of the event, "" where it has none
 	event []byte // as it came
 	data  []byte
 	out   []byte // bytes that are still to be read
@@ -55,7 +56,7 @@ var (
 
 // next reads one event, or one part of a line that is none.
 func (e *Events) next() error {
-	e.event, e.data = e.event[:0], e.data[:0]
+	e.event, e.data, e.kind = e.event[:0], e.data[:0], ""
 	has := false
 	for {
 		begin := len(e.event)
@@ -66,6 +67,9 @@ func (e *Events) next() error {
 		}
 		if line, err = e.unmarked(line, err); err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
+		}
+		if value, ok := fieldOf(line, "event"); ok {
+			e.kind = string(value)
 		}
 		if value, ok := dataOf(line); ok {
 			if has {
@@ -97,9 +101,15 @@ func (e *Events) unmarked(line []byte, err error) ([]byte, error) {
 
 var mark = []byte("\uFEFF")
 
+// IsMessage reports whether the event that is judged is one that clients of MCP read: they
+// pass over any other type.
+func (e *Events) IsMessage() bool { return e.kind == "" || e.kind == "message" }
+
 // dataOf returns the text that a line adds to the data of its event.
-func dataOf(line []byte) (value []byte, ok bool) {
-	value, ok = bytes.CutPrefix(line, []byte("data"))
+func dataOf(line []byte) (value []byte, ok bool) { return fieldOf(line, "data") }
+
+func fieldOf(line []byte, name string) (value []byte, ok bool) {
+	value, ok = bytes.CutPrefix(line, []byte(name))
 	if !ok || len(value) > 0 && value[0] != ':' {
 		return nil, false
 	}
