@@ -10,6 +10,8 @@ OURS := find . \( -name node_modules -o -name '.?*' -o -path ./dist \) -prune -o
 GOFILES = $(OURS) -name '*.go' -print
 FUZZTIME ?= 30s
 MUTATE ?=
+# both runs every test of the built program on both stores.
+STORES ?=
 # Flags of bench/reliability, such as -times 1 -only "kill -9".
 RELIABILITY ?=
 # Flags of tools/release, such as -targets linux/amd64,darwin/arm64.
@@ -77,7 +79,7 @@ quick:
 test: test-deps
 	@# As on machines other than amd64, which have no assembly for it.
 	@go test -tags purego ./eddsa
-	@$(HOUSE) test
+	@$(HOUSE) test $(if $(filter both,$(STORES)),-both)
 
 # The clients in JavaScript need node, and npm for their packages; those in Python need Debian's packages, and the pages a browser.
 test-deps:

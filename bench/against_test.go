@@ -10,11 +10,8 @@ import (
 
 // A binary that is compared with itself is measured in every row.
 func TestAgainst(t *testing.T) {
-	built := &town{folder: t.TempDir()}
-	binary, err := built.build(t.Context(), "..", "powerbox", "./cmd/powerbox")
-	must(t, err)
 	var out bytes.Buffer
-	must(t, runAgainst(t.Context(), t.TempDir(), binary, 1, time.Millisecond, &out, io.Discard))
+	must(t, runAgainst(t.Context(), t.TempDir(), program, 1, time.Millisecond, &out, io.Discard))
 	if rows := strings.Count(out.String(), "\n| gateway") + 1; rows != 3 || strings.Contains(out.String(), "| 0.00x |") || strings.Contains(out.String(), "NaN") {
 		t.Errorf("%s", &out)
 	}

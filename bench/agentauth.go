@@ -255,8 +255,7 @@ func (f *field) agentAuthRows(ctx context.Context) error {
 
 // ourAccounts is powerbox serve with its service behind it.
 func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accounts, error) {
-	binary, err := t.build(ctx, "..", "powerbox", "./cmd/powerbox")
-	if err != nil {
+	if err := t.program(ctx); err != nil {
 		return nil, err
 	}
 	upstream, err := t.service(ctx)
@@ -270,7 +269,7 @@ func (t *town) ourAccounts(ctx context.Context, name, signatures string) (*accou
 	if err := os.WriteFile(filepath.Join(t.folder, "powerbox.yaml"), fmt.Appendf(nil, bankConfiguration, a.address, upstream, signatures), 0o600); err != nil {
 		return nil, err
 	}
-	if a.process, err = t.run(ctx, "powerbox", a.address, binary, "serve", "--dev"); err != nil {
+	if a.process, err = t.run(ctx, "powerbox", a.address, t.binary, "serve", "--dev"); err != nil {
 		return nil, err
 	}
 	return a, a.begin(ctx, func() error {

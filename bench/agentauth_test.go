@@ -9,7 +9,7 @@ import (
 // Our contestant of the Agent Auth rows registers and executes, each call once; the
 // peer's answers are looked at in every run of the bench itself.
 func TestContestantOfAgentAuth(t *testing.T) {
-	world := &town{folder: t.TempDir()}
+	world := &town{folder: t.TempDir(), binary: program}
 	defer func() { must(t, world.close()) }()
 	ours, err := world.ourAccounts(t.Context(), ourAccounts, "record")
 	must(t, err)

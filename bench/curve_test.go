@@ -21,7 +21,7 @@ func TestCurve(t *testing.T) {
 		t.Errorf("what the machine lacks is measured: %v, %v", c, err)
 	}
 	rows := 0
-	c, err := contestant{name: "gateway", evidence: "outcome: behind"}.run(t.Context(), t.TempDir(), "", 20*time.Millisecond, func(line string) {
+	c, err := contestant{name: "gateway", evidence: "outcome: behind"}.run(t.Context(), t.TempDir(), program, 20*time.Millisecond, func(line string) {
 		if strings.HasPrefix(line, "| gateway |") {
 			rows++
 		}
@@ -55,9 +55,7 @@ func TestCurve(t *testing.T) {
 
 // A latency counts from when the call had to begin, although no connection was free then.
 func TestLatencyCountsTheWaitForAConnection(t *testing.T) {
-	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "")
-	must(t, err)
-	defer func() { must(t, world.close()) }()
+	world := measured(t, "")
 	front, err := world.byReference(t.Context(), byReference)
 	must(t, err)
 	conns, err := front.load.dialAll(t.Context(), 1)

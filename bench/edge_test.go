@@ -16,11 +16,7 @@ import (
 // The edges and the gateway with proofs answer and record each call, and the edges
 // refuse each wrong token before they are measured.
 func TestEdgesAuthorizeAndRecord(t *testing.T) {
-	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: record")
-	must(t, err)
-	defer func() { must(t, world.close()) }()
-	caddy, err := world.build(t.Context(), "caddy", "caddy", ".")
-	must(t, err)
+	world, caddy := measured(t, "signatures: record"), caddyOf(t)
 	edges, err := world.edges(t.Context(), caddy)
 	must(t, err)
 	into := round{}

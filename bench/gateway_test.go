@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // The contestants that are this program are the tests' own binary here.
@@ -14,18 +17,49 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runPeer(os.Args[2:]))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(programtest.Main("..", func(built string) int {
+		program = built
+		defer func() { _ = os.RemoveAll(caddyOnce.dir) }()
+		return m.Run()
+	}))
+}
+
+// program is the binary that the tests measure.
+var program string
+
+// measured starts a town with it.
+func measured(t *testing.T, evidence string) *town {
+	t.Helper()
+	world, err := newTownOf(t.Context(), t.TempDir(), plan{binary: program, role: "agent", evidence: evidence})
+	must(t, err)
+	t.Cleanup(func() { must(t, world.close()) })
+	return world
+}
+
+// caddyOnce is Caddy with the modules of bench, built once for all tests.
+var caddyOnce struct {
+	sync.Once
+
+	dir, path string
+	err       error
+}
+
+func caddyOf(t *testing.T) string {
+	t.Helper()
+	caddyOnce.Do(func() {
+		if caddyOnce.dir, caddyOnce.err = os.MkdirTemp("", "caddy"); caddyOnce.err == nil { //nolint:usetesting // it outlives this test
+			caddyOnce.path, caddyOnce.err = (&town{folder: caddyOnce.dir}).build(t.Context(), "caddy", "caddy", ".")
+		}
+	})
+	must(t, caddyOnce.err)
+	return caddyOnce.path
 }
 
 // Every contestant of the gateway's rows gives the answer of the agent behind;
 // ours gives it only to callers that may have it, and no proof is good twice.
 func TestContestantsOfTheGateway(t *testing.T) {
-	world, err := newTown(t.Context(), t.TempDir(), "agent", "", "signatures: batch")
-	must(t, err)
-	defer func() { must(t, world.close()) }()
-	caddy, err := world.build(t.Context(), "caddy", "caddy", ".")
-	must(t, err)
-	fronts, err := world.peers(t.Context(), caddy)
+	world := measured(t, "signatures: batch")
+	fronts, err := world.peers(t.Context(), caddyOf(t))
 	must(t, err)
 	reference, err := world.byReference(t.Context(), byReference)
 	must(t, err)

@@ -111,10 +111,8 @@ func (t *town) start(ctx context.Context, p plan) error {
 		return err
 	}
 	var err error
-	if t.binary == "" {
-		if t.binary, err = t.build(ctx, "..", "powerbox", "./cmd/powerbox"); err != nil {
-			return err
-		}
+	if err = t.program(ctx); err != nil {
+		return err
 	}
 	if t.upstream, err = freeport.Lasting(); err != nil {
 		return err
@@ -147,6 +145,14 @@ func (t *town) start(ctx context.Context, p plan) error {
 		}
 	}
 	t.server, err = t.run(ctx, "powerbox", t.address, t.binary, "serve", "--dev")
+	return err
+}
+
+// program builds the binary of this tree, unless the plan named one.
+func (t *town) program(ctx context.Context) (err error) {
+	if t.binary == "" {
+		t.binary, err = t.build(ctx, "..", "powerbox", "./cmd/powerbox")
+	}
 	return err
 }
 

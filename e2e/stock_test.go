@@ -204,25 +204,9 @@ skills:
 
 const cardPath = "/.well-known/agent-card.json"
 
-// javascript runs the client in jsclient with one command per line.
-func javascript(t *testing.T, cardURL, bearer string, commands ...[]string) []string {
-	t.Helper()
-	var in bytes.Buffer
-	for _, c := range commands {
-		_ = json.NewEncoder(&in).Encode(c) // never fails
-	}
-	cmd := nodeClient(t, cardURL, bearer)
-	cmd.Stdin = &in
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("the JavaScript client at %s: %v\n%s%s", cardURL, err, out, stderrOf(err))
-	}
-	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-}
-
-// nodeClient is the client in jsclient, not yet started. Without node or its
-// packages the test fails: make test installs both.
-func nodeClient(t *testing.T, cardURL, bearer string) *exec.Cmd {
+// nodeOfClients is the path of node. Without it or the packages of jsclient the test fails: make test
+// installs both.
+func nodeOfClients(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("jsclient", "node_modules", "@a2a-js", "sdk")); err != nil {
 		t.Fatal("the JavaScript SDK is not installed: run make test-deps, or npm ci in e2e/jsclient")
@@ -231,6 +215,13 @@ func nodeClient(t *testing.T, cardURL, bearer string) *exec.Cmd {
 	if err != nil {
 		t.Fatal("node is not installed: run make test-deps, or install Node.js 20 or newer")
 	}
+	return node
+}
+
+// nodeClient is a process of the client in jsclient for one agent, not yet started.
+func nodeClient(t *testing.T, cardURL, bearer string) *exec.Cmd {
+	t.Helper()
+	node := nodeOfClients(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, node, filepath.Join("jsclient", "client.mjs"), cardURL)

@@ -60,11 +60,25 @@ func (w *town) storeLines(o options) string {
 		o.database = databases.Prepared(w.t, migrated)
 		w.prepared = o.database
 	}
+	if covers := os.Getenv("E2E_COVER"); covers != "" { // see tools/house/stores.go
+		w.t.Setenv("GOCOVERDIR", w.coverIn(covers))
+	}
 	if o.database == "" {
 		return ""
 	}
 	w.database = o.database
 	return fmt.Sprintf("store: {postgres: %q, durability: single}\n", o.database)
+}
+
+// coverIn is the folder of this test in that of what all servers covered.
+func (w *town) coverIn(folder string) string {
+	w.t.Helper()
+	name, _, _ := strings.Cut(w.t.Name(), "/")
+	folder = filepath.Join(folder, name)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	return folder
 }
 
 // migrated makes the schema of a database with the program.

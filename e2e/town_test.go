@@ -63,6 +63,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	closeChromium()
+	closeClients()
 	_ = databases.Close()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

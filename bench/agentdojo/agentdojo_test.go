@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // program is powerbox, in a folder of the whole run, once a test wants it.
@@ -25,7 +26,9 @@ var program struct {
 
 func binary(t *testing.T) string {
 	t.Helper()
-	program.once.Do(func() { program.file, program.err = built.Binary(t.Context(), "", program.dir) })
+	program.once.Do(func() {
+		program.file, program.err = built.Binary(t.Context(), os.Getenv(programtest.Variable), program.dir)
+	})
 	if program.err != nil {
 		t.Fatal(program.err)
 	}

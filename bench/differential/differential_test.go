@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"reflect"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/internal/freeport"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 func address(t *testing.T) string {
@@ -16,8 +18,8 @@ func address(t *testing.T) string {
 	return freeport.Address(t)
 }
 
-// casesInCI of every binding take about a minute together, on two cores.
-const casesInCI = 8000
+// casesInCI of every binding have every family of cases, as TestCaseIsAFunctionOfItsNumber sees.
+const casesInCI = 2000
 
 // commitSeed makes every commit try other cases, and one commit always the same.
 func commitSeed(ctx context.Context) uint64 {
@@ -35,7 +37,7 @@ func commitSeed(ctx context.Context) uint64 {
 // TestGatewayForwardsWhatItDecided is make differential, with fewer cases.
 func TestGatewayForwardsWhatItDecided(t *testing.T) {
 	var out strings.Builder
-	o := options{bindings: bindings, cases: casesInCI, part: casesInCI, seed: commitSeed(t.Context()), out: t.TempDir(), dir: t.TempDir()}
+	o := options{bindings: bindings, cases: casesInCI, part: casesInCI, seed: commitSeed(t.Context()), out: t.TempDir(), dir: t.TempDir(), powerbox: os.Getenv(programtest.Variable)}
 	whole, err := o.run(t.Context(), &out)
 	t.Logf("seed %d\n%s", o.seed, out.String())
 	if err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"crypto/rand"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/powerbox-project/powerbox/bench/internal/built"
 	"github.com/powerbox-project/powerbox/bench/internal/reliability"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // TestEXT15_EXT16_EXT27_ThroughFailover breaks two nodes on a primary with a synchronous
@@ -47,9 +49,13 @@ func TestEXT15_EXT16_EXT27_ThroughFailover(t *testing.T) {
 	}
 }
 
-// build builds the program into a folder, with more flags for go build.
+// build builds the program into a folder, with more flags for go build. Without them it is the one
+// that make test has built.
 func build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
+	if program := os.Getenv(programtest.Variable); program != "" && len(flags) == 0 {
+		return program
+	}
 	binary := filepath.Join(dir, "powerbox")
 	if err := built.Build(t.Context(), "../..", binary, flags...); err != nil {
 		t.Fatal(err)

@@ -9,22 +9,23 @@
 import { createHash, webcrypto } from 'node:crypto';
 import { createInterface } from 'node:readline';
 
-// The same signatures and lines come thousands of times. A digest without a thread of its own, and signatures that are looked at
-// once, keep this fast; what they say is what the platform says.
-const known = new Map();
+// The same keys, signatures and lines come thousands of times. A digest without a thread of its own, and keys, signatures and
+// commitments that are looked at once, keep this fast; what they say is what the platform says.
 const text = (bytes) => Buffer.from(bytes).toString('latin1');
-const subtle = {
-  importKey: (...given) => webcrypto.subtle.importKey(...given),
-  sign: (...given) => webcrypto.subtle.sign(...given),
-  digest: async (_, bytes) => createHash('sha256').update(bytes).digest(),
-  verify: async (how, key, signature, message) => {
-    const name = `${numberOf(key)} ${text(signature)} ${text(message)}`;
-    if (!known.has(name)) known.set(name, webcrypto.subtle.verify(how, key, signature, message));
-    return known.get(name);
-  },
+const once = (name, known, ask) => {
+  if (!known.has(name)) known.set(name, ask());
+  return known.get(name);
 };
-const keys = new Map();
-const numberOf = (key) => keys.get(key) ?? keys.set(key, keys.size).get(key);
+const [imported, signed, verified] = [new Map(), new Map(), new Map()];
+const numbers = new Map();
+const numberOf = (key) => numbers.get(key) ?? numbers.set(key, numbers.size).get(key);
+const subtle = {
+  importKey: (form, bytes, ...how) => once(`${form} ${JSON.stringify(how)} ${text(bytes)}`, imported, () => webcrypto.subtle.importKey(form, bytes, ...how)),
+  sign: (how, key, bytes) => once(`${JSON.stringify(how)} ${numberOf(key)} ${text(bytes)}`, signed, () => webcrypto.subtle.sign(how, key, bytes)),
+  digest: async (_, bytes) => createHash('sha256').update(bytes).digest(),
+  verify: (how, key, signature, message) =>
+    once(`${JSON.stringify(how)} ${numberOf(key)} ${text(signature)} ${text(message)}`, verified, () => webcrypto.subtle.verify(how, key, signature, message)),
+};
 Object.defineProperty(globalThis, 'crypto', { value: { subtle } });
 
 const { openCheckpoint, parseTrust, verifySeries } = await import('../verify.mjs');

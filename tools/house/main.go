@@ -17,12 +17,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
 const usage = `usage: house VERB
-  test             run the tests of every module, count them
+  test [-both]     run the tests of every module, count them; with -both, all of the built program on both stores
+  stores [FOLDER]  find the tests that need not run on PostgreSQL, and write testdata/sqlite.txt
   quick            run the fast tests of every package, and a scenario a binding
   cover            hold the packages of the core at full statement coverage
   mutants [-n N] [-seed N] [-file PART] FOLDER...
@@ -82,7 +84,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	switch verb {
 	case "test":
-		return h.test(ctx)
+		return h.test(ctx, slices.Contains(rest, "-both"))
+	case "stores":
+		return h.stores(ctx, rest)
 	case "quick":
 		return h.quick(ctx)
 	case "cover":

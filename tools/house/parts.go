@@ -27,8 +27,8 @@ const endToEnd = "e2e"
 const endToEndParts = 2
 
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
-// returns what came of each. Tests that choose their stores are in the first run alone. It adds
-// what passed on SQLite to passed.
+// returns what came of each. Tests that choose their stores, or that need no run on PostgreSQL, are in
+// the first run alone. It adds what passed on SQLite to passed.
 func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed map[string]bool) ([]tally, error) {
 	env := append(slices.Clone(p.env), programsOfTests+"="+p.dir)
 	file, err := h.buildTests(ctx, p.dir)
@@ -58,7 +58,11 @@ func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed ma
 	if err != nil {
 		return nil, err
 	}
-	given := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return choosing[test] })
+	listed, err := h.onSQLite()
+	if err != nil {
+		return nil, err
+	}
+	given := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return choosing[test] || listed[test] && !p.both })
 	for store, tests := range [][]string{tests, given} {
 		for _, part := range inParts(tests, endToEndParts) {
 			run(store, h.goCommand(ctx, m.dir, "tool", "test2json", "-t", "-p", m.path, file,

@@ -121,8 +121,7 @@ func (h house) quick(ctx context.Context) error {
 			h.printf("%s\n", line)
 		}
 	}
-	// make check vets all of it.
-	fast := []string{"-vet=off", "-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}
+	fast := []string{"-p", strconv.Itoa(packagesAtOnce()), "-skip", anyOf(tooSlow)}
 	own := []quickRun{{".", slices.Concat(fast, packages), nil}}
 	for _, b := range quickBeside {
 		own = append(own, quickRun{b.module, slices.Concat(fast, []string{b.packages}), nil})
@@ -146,7 +145,7 @@ func (h house) quick(ctx context.Context) error {
 		}
 		cpu[2], failures[1], err = h.followAll(ctx, rec, []quickRun{
 			{endToEnd, slices.Concat(fast, []string{"./scripts"}), env},
-			{endToEnd, []string{"-vet=off", "-run", anyOf(scenarios), "."}, env},
+			{endToEnd, []string{"-run", anyOf(scenarios), "."}, env},
 		})
 		return err
 	})

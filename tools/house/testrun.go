@@ -27,8 +27,9 @@ func (t tally) String() string { return fmt.Sprintf("%d passed, %d failed", t.pa
 // test runs the tests of every module. The last line counts them. A package that
 // does not build counts as one failure, and so does a test that skips itself: what
 // tests need is installed, not assumed. So does a test that docs/conformance.csv
-// names as proof and that did not pass in this very run.
-func (h house) test(ctx context.Context) error {
+// names as proof and that did not pass in this very run. With both, all tests of the built program
+// run on both stores.
+func (h house) test(ctx context.Context, both bool) error {
 	mods, err := findModules(h.root)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (h house) test(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p := programs{dir: dir}
+	p := programs{dir: dir, both: both}
 	if p.env, _, err = h.buildProgram(ctx, dir); err != nil {
 		return err
 	}
@@ -112,6 +113,8 @@ type tested struct {
 type programs struct {
 	dir string   // of all of them
 	env []string // names the program to tests
+
+	both bool // run all tests of the built program on both stores
 }
 
 func (h house) testOne(ctx context.Context, m module, p programs) (t tested, err error) {
@@ -140,9 +143,9 @@ func (h house) follow(ctx context.Context, dir string, rec *recorder, args []str
 }
 
 // testCommand is go test in a folder. It takes no result from the cache, which knows nothing
-// of the program that tests build and run.
+// of the program that tests build and run. make check vets all of it.
 func (h house) testCommand(ctx context.Context, dir string, args []string) *exec.Cmd {
-	return h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-timeout", testTime}, args)...)
+	return h.goCommand(ctx, dir, slices.Concat([]string{"test", "-json", "-count=1", "-vet=off", "-timeout", testTime}, args)...)
 }
 
 // followed runs a command that prints what go test -json does, and rec records it.
