@@ -112,7 +112,7 @@ func TestOperatorsRevokeWithAPreview(t *testing.T) {
 		return alice.present("documents", data("search_documents", nil), proven{chain: []string{child.Token}, operation: opSearch})
 	}
 	b.opened(w.url, "/admin/capabilities", "capabilities")
-	b.says("capabilities", "user:alice", "documents:read", "issued to it", held.ID[:6])
+	b.says("capabilities", "user:alice", "documents:read", "issued directly", held.ID[:6])
 	if rows := b.js(`document.querySelectorAll("tbody tr").length`); rows != "2" {
 		t.Errorf("%s capabilities are shown; want 2", rows)
 	}

@@ -65,7 +65,7 @@ const (
 func sse(first, second string) []string {
 	return []string{
 		": hello\n\n", "retry: 500\nid: 1\nevent: message\nfuture: x\ndata: " + first[:20], first[20:] + "\n", "\n",
-		":keep-alive\r\n\r\n", "id:2\r\ndata:" + second + "\r\n\r\n", ": bye\n\n", "id\ndata: " + second + "\n\n", ": end",
+		":keep-alive\r\n\r\n", "id:2\r\ndata:" + second + "\r\n\r\n", ": bye\n\n", "id\ndata: " + second + "\n\n", ": end\n\n",
 	}
 }
 
