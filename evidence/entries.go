@@ -51,7 +51,7 @@ func (s *entries) first(id string) *entry {
 	for at := maphash.String(s.seed, id); ; at++ {
 		n, taken := s.ids[at]
 		if !taken {
-			s.ids[at] = uint32(s.len()) //nolint:gosec // memory ends before 4 billion entries
+			s.ids[at] = uint32(s.len()) // memory ends before 4 billion entries
 			return nil
 		}
 		if e := s.at(int(n)); e.id == id {

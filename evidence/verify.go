@@ -250,9 +250,9 @@ type verifier struct {
 	line       int
 	entries    entries
 	parties    map[party]*party
-	unreadable int               // lines whose record is not known
-	excuses    []int             // lines, unreadable or damaged, that can each explain one record missing from a chain
-	gaps       int64             // records that are missing from chains and that nothing explains
+	unreadable int   // lines whose record is not known
+	excuses    []int // lines, unreadable or damaged, that can each explain one record missing from a chain
+	gaps       int64 // records that are missing from chains and that nothing explains
 	parts      []*part
 	settled    map[string]bool // decisions with an outcome record
 	expected   []expected      // chains that records speak of
