@@ -177,7 +177,7 @@ func (p *tenants) operations() (all []operation) {
 	return append(all, ofRegistry...)
 }
 
-// ofRegistry are the operations of the registry, which has a description of its own.
+// ofRegistry are the operations of the registry. Another document than openapi.json describes it.
 var ofRegistry = []operation{
 	{method: http.MethodGet, path: "/v1/registry/agents", query: []string{"text", "skill", "operation", "version", "binding", "feature", "model", "scope", "evidence", "compliance", "depth", "trust"}},
 	{method: http.MethodGet, path: "/v1/registry/agents/{agent}"},
@@ -394,7 +394,7 @@ func (p *tenants) walks() {
 }
 
 // pages opens the pages of the console as people of each role, with ids of the other tenant's:
-// no page names anything of theirs, and each answers as for an id that there is not.
+// no page names anything that belongs to them, and each answers as for an id that there is not.
 func (p *tenants) pages(theirs map[string]string) {
 	p.t.Helper()
 	b := &pagesBank{t: p.t, url: p.url, log: p.log, dir: p.dir}

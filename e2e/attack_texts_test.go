@@ -12,8 +12,7 @@ import (
 	"unicode"
 )
 
-// hostile is a text that tries to begin a line, a cell, a member, an element and a sequence of a
-// terminal of its own.
+// hostile is a text that tries to begin a new line, cell, member, element and terminal sequence.
 const hostile = "x\nFORGED\t\x1b[2J\u009b31m\r\u202eFORGED\u2066\u2028FORGED,\"=1+1\";|cs9=FORGED<script>alert(1)</script>"
 
 // hostileTown is a town whose records have hostile texts of callers and agents wherever these choose texts.

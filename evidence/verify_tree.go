@@ -140,7 +140,7 @@ func (v *verifier) compare() {
 }
 
 // inOrder reports whether the records are exactly the listed entries, one by one: then there is
-// nothing to compare. That is so for every bundle that nothing happened to.
+// nothing to compare. Every unchanged bundle passes here.
 func (v *verifier) inOrder() bool {
 	n, first := 0, int(v.parts[0].begins.base)
 	for _, p := range v.parts {

@@ -327,7 +327,7 @@ type GrantFile struct {
 	Left map[string]int `json:"left_out"`
 }
 
-// YAML is the scopes section as the configuration has it, "" for no scopes.
+// YAML is the section scopes of the configuration, "" for no scopes.
 func (g GrantFile) YAML() string {
 	if len(g.Scopes) == 0 {
 		return ""

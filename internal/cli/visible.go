@@ -100,9 +100,9 @@ func byNumber(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Printf writes a format of ours with texts of others, to a terminal or a file. Each text stays on
-// its line and in its cell of a table: breaks, tabs, and what a terminal would obey or is
-// invisible, are written by their numbers (ATK-120).
+// Printf writes to a terminal or a file. The format is ours, and the arguments can be texts of others.
+// Each stays on its line and in its cell of a table: breaks, tabs, invisible characters and
+// those that a terminal obeys are written by their numbers (ATK-120).
 func Printf(w io.Writer, format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, arg := range args {

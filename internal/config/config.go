@@ -284,7 +284,7 @@ type Defaults struct {
 	BodyLimit   Size          `key:"body_limit" default:"4MiB" doc:"Largest request body."`
 	Drain       time.Duration `key:"drain" default:"10s" doc:"Time for calls and streams in progress to end, after the server is told to stop."`
 	DrainNotice time.Duration `key:"drain_notice" doc:"Time before that in which the server still accepts connections while /readyz says no, so that a balancer notices. Absent: none."`
-	RequestRate int           `key:"request_rate" default:"1000" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit. A caller that shows capabilities alone has it for each, and four times it for all of one person."`
+	RequestRate int           `key:"request_rate" default:"1000" min:"0" max:"1000000" doc:"Requests per second and caller; 0 is no limit. A caller that shows only capabilities has this rate for each, and four times this rate for all of one person."`
 }
 
 // Proxies are the proxies in front of a listener that are believed.

@@ -120,7 +120,7 @@ func lists(v powerbox.Value, text string) bool {
 	return slices.ContainsFunc(all, func(e powerbox.Value) bool { s, _ := e.Text(); return s == text })
 }
 
-// slug is a name as an id can have it.
+// slug is a name in the letters of an id.
 func slug(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
 	s := strings.Trim(fmt.Sprintf("%.*s", maxSlug, strings.Join(words, "-")), "-")

@@ -365,7 +365,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	if result.Kind() != powerbox.KindNull && failure.Kind() != powerbox.KindNull {
 		return nil, false, errors.New("the message has a result and an error, of which readers take different ones")
 	}
-	// A server can say that it did not read the request, with an id of its own choice.
+	// A server can say that it did not read the request, with any id.
 	unread := r.StatusCode >= http.StatusBadRequest && result.Kind() == powerbox.KindNull
 	if x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) && !unread {
 		return nil, false, errors.New("the message is a response to another request, which no decision was made about")
