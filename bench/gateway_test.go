@@ -74,6 +74,10 @@ func TestContestantsOfTheGateway(t *testing.T) {
 		}
 	}
 	must(t, ours[0].paceTrial(byReference).measure(into, time.Millisecond))
+	must(t, diskTrial(ours[0].calls, t.TempDir(), byReference).measure(into, time.Millisecond))
+	if into[p99(byReference)] <= 0 || into[p99(bareDisk)] <= 0 {
+		t.Errorf("%v; want a latency of the gateway and one of the disk", into)
+	}
 	_, handle, err := world.reference(t.Context())
 	must(t, err)
 	for name, raw := range map[string][]byte{

@@ -195,14 +195,19 @@ func (l load) closed(conns []*conn, n int, request func(i int) []byte) (time.Dur
 	return time.Since(start), err
 }
 
-// paced makes n calls at a rate, whatever the answers take, and returns the
+// paced makes n calls at a rate, as [pace] does.
+func (l load) paced(conns []*conn, n int, perSecond float64, request func(i int) []byte) ([]float64, error) {
+	return pace(conns, n, perSecond, func(c *conn, i int) error { return l.call(c, request(i)) })
+}
+
+// pace has callers make n calls at a rate, whatever the answers take, and returns the
 // latencies in milliseconds. A call that could not begin in time, since those
 // before it were not answered, counts from when it should have begun.
-func (l load) paced(conns []*conn, n int, perSecond float64, request func(i int) []byte) ([]float64, error) {
+func pace[T any](callers []T, n int, perSecond float64, call func(c T, i int) error) ([]float64, error) {
 	latencies := make([]float64, n)
 	var next atomic.Int64
 	start := time.Now()
-	err := each(conns, func(c *conn) error {
+	err := each(callers, func(c T) error {
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= n {
@@ -213,7 +218,7 @@ func (l load) paced(conns []*conn, n int, perSecond float64, request func(i int)
 				time.Sleep(wait) //nolint:forbidigo // this sleep sets the pace
 				began = time.Now()
 			}
-			if err := l.call(c, request(i)); err != nil {
+			if err := call(c, i); err != nil {
 				return err
 			}
 			latencies[i] = time.Since(began).Seconds() * 1e3
@@ -222,10 +227,10 @@ func (l load) paced(conns []*conn, n int, perSecond float64, request func(i int)
 	return latencies, err
 }
 
-func each(conns []*conn, run func(*conn) error) error {
-	errs := make([]error, len(conns))
+func each[T any](callers []T, run func(T) error) error {
+	errs := make([]error, len(callers))
 	var wg sync.WaitGroup
-	for i, c := range conns {
+	for i, c := range callers {
 		wg.Go(func() { errs[i] = run(c) })
 	}
 	wg.Wait()

@@ -64,7 +64,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 		return os.WriteFile(page, []byte(withSoak(string(old), out.String())), 0o644) //nolint:gosec // a page of the documentation
 	}
 	f := newField(now, *dir, *only)
-	f.curve, f.console, f.hostile, f.soak, f.size = curveOf(string(old)), consoleOf(string(old)), hostileOf(string(old)), soakOf(string(old)), sizeOf(string(old))
+	f.why, f.curve, f.console, f.hostile, f.soak, f.size = whyOf(string(old)), curveOf(string(old)), consoleOf(string(old)), hostileOf(string(old)), soakOf(string(old)), sizeOf(string(old))
 	defer func() { err = errors.Join(err, f.close()) }()
 	if err := f.fill(); err != nil {
 		return err

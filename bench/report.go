@@ -141,57 +141,7 @@ loopback, with one host that belongs to a user at both.
 - Where the peer answers itself, its capability is a function in its own process, so it
   has less to do than Powerbox.
 
-### Why goals are missed
-
-Measured on an AMD EPYC with other work, in CPU time.
-
-- Cold, new holders. The root's key has a table, and the two links have new keys: 18 + 33 + 33 = 84
-  us of about 107 are signature checks. golang-jwt makes three checks of 50 us with crypto/ed25519.
-  If parsing were free, the row would reach 1.9x against golang-jwt and 2.9x against biscuit-go. Batches would
-  save 5 us ([ADR 136](../adr/0136-one-rule-and-no-batches.md)).
-- Cold, known holders. Three checks by a table take 53 us of about 84. The rest is parsing (16),
-  comparing and hashing the links, and remembering the chain. If that were free, the row would reach 3.0x
-  against golang-jwt. With a proof there are four checks, 71 us: the goal against go-ucan leaves 8 us
-  for parsing four signed objects.
-- A table check is 128 additions of points (10 us), the selection of their entries in constant time
-  (3), one inversion (3) and SHA-512 (1.5). The library selects in constant time although a verification
-  needs no secret.
-- Gateway (a). No part dominates, and the shares overlap. System calls are 21 %, writing both records
-  with their commit 16 %, signing the context 12 %, and allocation 10 %. The scheduler and decoding
-  the request are 6 % each, garbage collection 3 %. TLS and HTTP on both sides are most of the rest.
-  An agent that does not verify contexts needs none:
-  with ` + "`" + `context: none` + "`" + ` a call takes 0.83 of the CPU time, and 0.91 with proofs.
-- Gateway (b) against Caddy with JWTs, CPU. The goal is 0.8 of 249, which is 199 us. Four parts remain in
-  any case:
-  - 63 us: TLS and HTTP on both sides in Go, as tuned httputil has them.
-  - 22 us: the check of the proof, which is the difference between the two cold rows of known holders.
-  - 102 us: two signed records with their commit.
-  - 24 us: the signed context.
-
-  These are 211 us. The row would reach 0.85x if decoding, deciding and writing the message anew were free.
-  Against Caddy with OPA the goal is 291 us, which leaves 80 us for those. They take about 236.
-- Gateway, p99. A call waits for the disk twice, and each time also for the batch that is on its way to the
-  disk. Slow calls come in groups, which begin while a write of the journal takes more than 2 ms. The median
-  of these writes is 2.6 ms, and 95 % are under 5.1 ms. Often SQLite is at work then: it copies
-  its write-ahead log into the file after 1,024 records (median 10 ms), and takes in records ten times a second (8 ms).
-  Five changes were tried for 12 to 16 rounds each. None differed from the same program by more than the noise:
-  the 95 % interval of the median is 0.4x to 1.5x.
-  - These goroutines on threads of lower priority.
-  - Records taken in every 10 ms.
-  - A sixteenth of the copies.
-  - No fsync when records are taken in.
-  - No garbage collection.
-
-## Other measurements
-
-- Several nodes on PostgreSQL: scale-out, revocation to 200 gateways, losses when parts are
-  killed: [reliability.md](reliability.md).
-- Latency against offered load, from 10 % of the capacity to three times of it:
-  ` + "`" + `cd bench && go run . -curve 5s -write` + "`" + ` writes a section and a picture into this page.
-- A thousand gateways: [scale.md](scale.md).
-- Graphs of 10,000 agents: [graph.md](../how-to/graph.md).
-
-## Times
+{{.Why}}## Times
 
 Median over the rounds.
 
@@ -208,9 +158,11 @@ Median over the rounds.
 {{range .Peers}}- {{.}}
 {{end}}{{.Size}}`))
 
-// The sections that a soak, bench/hostile and bench/console write, which stay as they are when the
-// table is measured anew.
+// The sections that people, a soak, bench/hostile and bench/console write, which stay as they are
+// when the table is measured anew.
 const (
+	whyBegins     = "### Why goals are missed\n\n"
+	whyEnds       = "## Times\n"
 	consoleBegins = "## The console with much data\n\n"
 	hostileBegins = "## Hostile requests\n\n"
 	soakBegins    = "## Soak\n\n"
@@ -226,6 +178,9 @@ func sectionOf(page, begins, ends string) string {
 	}
 	return begins + section
 }
+
+// whyOf returns what people say about the numbers of a page.
+func whyOf(page string) string { return sectionOf(page, whyBegins, whyEnds) }
 
 func soakOf(page string) string { return sectionOf(page, soakBegins, soakEnds) }
 
@@ -262,7 +217,7 @@ func (f *field) report(w io.Writer, rounds []round, cell time.Duration) error {
 	times, others := lines(rounds)
 	return layout.Execute(w, map[string]any{
 		"Facts": facts(f.now, len(rounds), cell), "Results": results, "Allocs": f.allocs,
-		"Curve": f.curve, "Console": f.console, "Hostile": f.hostile, "Soak": f.soak, "Size": f.size, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
+		"Why": f.why, "Curve": f.curve, "Console": f.console, "Hostile": f.hostile, "Soak": f.soak, "Size": f.size, "Times": times, "Others": others, "Peers": append(peers(), f.peers...),
 	})
 }
 

@@ -26,6 +26,9 @@ func TestHostileSectionIsKept(t *testing.T) {
 	if got := sizeOf(page + sizeBegins + "sizes\n"); got != sizeBegins+"sizes\n" || sizeOf(page) != "" {
 		t.Errorf("the section about sizes: %q", got)
 	}
+	if got := whyOf("# A\n\n" + whyBegins + "reasons\n\n" + whyEnds); got != whyBegins+"reasons\n\n" {
+		t.Errorf("what people say of the numbers: %q", got)
+	}
 	if got := consoleOf(page); got != console {
 		t.Errorf("%q; want %q", got, console)
 	}

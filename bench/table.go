@@ -31,6 +31,7 @@ type field struct {
 	err     error
 	allocs  float64  // of one warm authorization
 	only    string   // the part to run alone; "" for all
+	why     string   // what people say of the numbers
 	curve   string   // the section about latencies
 	soak    string   // the section about the last soak
 	console string   // the section about the console
