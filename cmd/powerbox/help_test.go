@@ -31,3 +31,19 @@ func TestRootHelp(t *testing.T) {
 		t.Errorf("--version says %q", version)
 	}
 }
+
+// An error about a required flag says what the flag is.
+func TestMissingFlagsAreExplained(t *testing.T) {
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"evidence verify bundle", "powerbox: --trust file is missing: file with the keys to trust, from powerbox evidence trust; see powerbox evidence verify --help\n"},
+		{"token verify --at 1", "powerbox: --anchors file is missing: file with the JWK Set of the trusted issuer\n--chain file is missing: file with the chain; see powerbox token verify --help\n"},
+		{"token verify --bogus", "powerbox: unknown flag: --bogus; see powerbox token verify --help\n"},
+	} {
+		var out, talk bytes.Buffer
+		if code := Run(t.Context(), strings.Fields(c.args), func(string) string { return "" }, strings.NewReader(""), &out, &talk); code != 2 || talk.String() != c.want {
+			t.Errorf("%s: %d %s; want %s", c.args, code, talk.String(), c.want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Program is what every verb has of the world outside.
@@ -52,7 +53,7 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 		err = untold // output that was not written is a failure
 	}
 	if err != nil && !p.running && untold == nil {
-		err = &exitStatus{exitUsage, pointToHelp(cmd, cmp.Or(unknownCommand(root, args), err))}
+		err = &exitStatus{exitUsage, pointToHelp(cmd, cmp.Or(unknownCommand(root, args), missingFlags(cmd, err)))}
 	}
 	var status *exitStatus
 	switch {
@@ -119,6 +120,22 @@ func pointToHelp(cmd *cobra.Command, err error) error {
 		}
 	}
 	return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+}
+
+// missingFlags explains the flags that cobra's error only names. Other errors stay as they are.
+func missingFlags(cmd *cobra.Command, err error) error {
+	if !strings.HasPrefix(err.Error(), "required flag(s)") {
+		return err
+	}
+	var missing []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; f.Changed || len(required) == 0 || required[0] != "true" {
+			return
+		}
+		kind, usage := pflag.UnquoteUsage(f)
+		missing = append(missing, strings.TrimSpace("--"+f.Name+" "+kind)+" is missing: "+strings.TrimSuffix(usage, " (required)"))
+	})
+	return errors.New(strings.Join(missing, "\n"))
 }
 
 // unknownCommand returns an error if a word stands where a command is expected and is none. Cobra

@@ -59,7 +59,7 @@ func newCall(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
-	f.StringVar(&c.skill, "skill", "", "skill to call (required)")
+	f.StringVar(&c.skill, "skill", "", "`skill` to call (required)")
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")

@@ -53,8 +53,8 @@ func newRequest(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&r.params.Grants, "grant", nil, "grant to ask for; may be repeated (required)")
-	f.StringVar(&r.params.Purpose, "purpose", "", "description of the task, in your own words (required)")
+	f.StringSliceVar(&r.params.Grants, "grant", nil, "`grant` to ask for; may be repeated (required)")
+	f.StringVar(&r.params.Purpose, "purpose", "", "description of the task, in your own `words` (required)")
 	f.StringSliceVar(&r.params.Operations, "operation", nil, "operation of the grants; default: all of them")
 	f.StringVar(&r.collection, "collection", "", "collection of resources to ask for")
 	f.StringArrayVar(&r.filters, "filter", nil, "attribute=text, or attribute:=JSON, that the resources must have")

@@ -44,13 +44,13 @@ func newTokenVerify(p *cli.Program) *cobra.Command {
 	}
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&q.anchors, "anchors", "", "file with the JWK Set of the trusted issuer (required)")
+	f.StringVar(&q.anchors, "anchors", "", "`file` with the JWK Set of the trusted issuer (required)")
 	f.StringVar(&q.request.Issuer, "issuer", "", "URI of the issuer whose keys the anchors are; required for chains of draft -02")
-	f.StringVar(&q.chain, "chain", "", "file with the chain (required)")
-	f.StringVar(&q.proof, "proof", "", "file with the proof of the call")
+	f.StringVar(&q.chain, "chain", "", "`file` with the chain (required)")
+	f.StringVar(&q.proof, "proof", "", "`file` with the proof of the call")
 	f.StringVar(&q.request.Operation, "operation", "", "exact name of the operation")
 	f.StringVar(&q.arguments, "arguments", "", "arguments of the call, a JSON object")
-	f.Int64Var(&q.at, "at", 0, "time of the decision, in seconds since 1970 (required)")
+	f.Int64Var(&q.at, "at", 0, "`time` of the decision, in seconds since 1970 (required)")
 	f.StringArrayVar(&q.request.Point.Identity, "identity", nil, "audience identifier of this enforcement point; may be repeated")
 	f.BoolVar(&q.request.Point.RequireAudience, "require-audience", false, "deny proofs that name no audience")
 	f.BoolVar(&q.request.Point.ChainAudience, "require-chain-audience", false, "deny chains in which no token has an audience")
@@ -118,7 +118,7 @@ func newTokenInspect(p *cli.Program) *cobra.Command {
 		Example: "  powerbox token inspect --chain chain.json",
 	}
 	output := cli.OutputFlag(cmd)
-	cmd.Flags().StringVar(&chain, "chain", "", "file with the chain (required)")
+	cmd.Flags().StringVar(&chain, "chain", "", "`file` with the chain (required)")
 	cli.Required(cmd, "chain")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		u, err := readChain(p, chain)
@@ -221,17 +221,17 @@ func newTokenDerive(p *cli.Program) *cobra.Command {
 			"--tools all operations are kept. Without --expires the expiry is kept.",
 	}
 	f := cmd.Flags()
-	f.StringVar(&d.chain, "chain", "", "file with the chain (required)")
-	f.StringVar(&d.key, "key", "", "file with the private JWK of the chain's holder (required)")
-	f.StringVar(&d.holder, "holder", "", "file with the public JWK of the next holder (required)")
-	f.StringVar(&d.anchors, "anchors", "", "file with the JWK Set of the trusted issuers")
+	f.StringVar(&d.chain, "chain", "", "`file` with the chain (required)")
+	f.StringVar(&d.key, "key", "", "`file` with the private JWK of the chain's holder (required)")
+	f.StringVar(&d.holder, "holder", "", "`file` with the public JWK of the next holder (required)")
+	f.StringVar(&d.anchors, "anchors", "", "`file` with the JWK Set of the trusted issuers")
 	f.BoolVar(&d.trustRoot, "unsafe-trust-root", false, "derive without knowing the issuer's key")
 	f.StringVar(&d.tools, "tools", "", "operations to keep, a tools map as in the token")
 	f.Int64Var(&d.expires, "expires", 0, "when the new token expires, in seconds since 1970")
 	f.IntVar(&d.depth, "depth", 0, "how often the new token may be delegated")
 	f.StringArrayVar(&d.audience, "audience", nil, "enforcement point that the new token may be presented to; may be repeated")
 	f.BoolVar(&d.strict, "strict", false, "derive only what the table of the draft allows, without path, url, cidr and glob")
-	f.Int64Var(&d.at, "at", 0, "time of derivation in seconds since 1970; default: now")
+	f.Int64Var(&d.at, "at", 0, "`time` of derivation in seconds since 1970; default: now")
 	cli.Required(cmd, "chain", "key", "holder")
 	cmd.MarkFlagsMutuallyExclusive("anchors", "unsafe-trust-root")
 	cmd.MarkFlagsOneRequired("anchors", "unsafe-trust-root")
@@ -319,16 +319,16 @@ func newTokenIssue(p *cli.Program) *cobra.Command {
 		Example: "  powerbox token issue --key issuer.jwk --issuer https://issuer.example --holder holder-public.jwk --tools '{\"search\": {}}'",
 	}
 	f := cmd.Flags()
-	f.StringVar(&i.key, "key", "", "file with the issuer's private JWK (required)")
+	f.StringVar(&i.key, "key", "", "`file` with the issuer's private JWK (required)")
 	f.StringVar(&i.issuer, "issuer", "", "the issuer's URI (required)")
-	f.StringVar(&i.holder, "holder", "", "file with the holder's public JWK (required)")
+	f.StringVar(&i.holder, "holder", "", "`file` with the holder's public JWK (required)")
 	f.StringVar(&i.tools, "tools", "", "operations that the holder may call, a tools map as in the token (required)")
 	f.DurationVar(&i.lifetime, "lifetime", time.Hour, "lifetime of the token, at most 1h")
 	f.IntVar(&i.depth, "depth", 0, "how often it may be delegated")
 	f.StringArrayVar(&i.audience, "audience", nil, "enforcement point that the chain may be presented to; may be repeated")
 	f.StringVar(&i.draft, "draft", "02", "draft of the whole chain: 02 or 01")
 	f.BoolVar(&i.strict, "strict", false, "refuse constraint types that the draft does not define: path, url, cidr and glob")
-	f.Int64Var(&i.at, "at", 0, "time of issue in seconds since 1970; default: now")
+	f.Int64Var(&i.at, "at", 0, "`time` of issue in seconds since 1970; default: now")
 	cli.Required(cmd, "key", "issuer", "holder", "tools")
 	cmd.RunE = func(*cobra.Command, []string) error { return i.issue(p) }
 	return cmd

@@ -25,7 +25,7 @@ func newGatewayAcceptOlder(p *cli.Program) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&state, "state", remote.DefaultState, "`directory` of the gateway's keys and records")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "`file` with the passphrase of its keys")
-	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why an older state is accepted"))

@@ -44,7 +44,7 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", cli.DefaultConfig, "configuration `file`")
-	cmd.Flags().StringVar(&reason, "reason", "", "reason for the record (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`reason` for the record (required)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return cli.Usage(errors.New("--reason is missing: the record says why a key was replaced"))
