@@ -62,7 +62,7 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().StringVar(&with.Name, "name", "", "the agent's name, for people (required)")
+	cmd.Flags().StringVar(&with.Name, "name", "", "`name` of the agent, for people (required)")
 	cmd.Flags().StringSliceVar(&names, "capability", nil, "capability to ask for; may be repeated")
 	cmd.Flags().StringVar(&with.Mode, "mode", "delegated", "delegated or autonomous")
 	cli.Values(cmd, "mode", "delegated", "autonomous")
