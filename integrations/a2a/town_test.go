@@ -13,11 +13,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -236,25 +234,7 @@ type town struct {
 	t                     *testing.T
 	dir, url              string
 	documents, summariser *agent
-	log                   *lockedBuffer
 	process               *os.Process // of the gateway
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 var insecurely = grpc.WithTransportCredentials(insecure.NewCredentials())
@@ -269,7 +249,7 @@ type options struct {
 func newTown(t *testing.T, o options) *town {
 	t.Helper()
 	address := freeport.Address(t)
-	w := &town{t: t, dir: t.TempDir(), url: "http://" + address, log: &lockedBuffer{}}
+	w := &town{t: t, dir: t.TempDir(), url: "http://" + address}
 	w.documents = newAgent(t, "documents", w.url, o.documents, nil,
 		"retrieve_document", "search_documents", "delete_document", "archive_document", "unmapped_skill")
 	w.summariser = newAgent(t, "summariser", w.url, nil, o.interceptors, "summarize")
@@ -330,42 +310,7 @@ func (w *town) write(name, text string) {
 // boot starts the gateway and waits until it is ready.
 func (w *town) boot() {
 	w.t.Helper()
-	process := exec.Command(binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
-	process.Stderr = w.log
-	if err := process.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- process.Wait() }()
-	w.process = process.Process
-	w.t.Cleanup(func() {
-		_ = process.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-exited:
-		case <-time.After(15 * time.Second):
-			_ = process.Process.Kill()
-		}
-	})
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-exited:
-			exited <- err
-			w.t.Fatalf("powerbox ended: %v\n%s", err, w.log)
-		case <-deadline:
-			w.t.Fatalf("powerbox is not ready\n%s", w.log)
-		case <-tick.C:
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-			if r, err := client.Get(w.url + "/readyz"); err == nil {
-				_ = r.Body.Close()
-				if r.StatusCode == http.StatusOK {
-					return
-				}
-			}
-		}
-	}
+	w.process = programtest.Serve(w.t, binary, w.dir, w.url)
 }
 
 func (w *town) agentURL(id string) string { return w.url + "/agents/" + id }

@@ -1,7 +1,6 @@
 package powerboxadk_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,12 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -100,23 +97,6 @@ type town struct {
 	ran []string
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func newTown(t *testing.T) *town {
 	t.Helper()
 	address := freeport.Address(t)
@@ -133,42 +113,7 @@ func newTown(t *testing.T) *town {
 // boot starts the gate and waits until it is ready.
 func (w *town) boot() {
 	w.t.Helper()
-	log := &lockedBuffer{}
-	process := exec.Command(binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
-	process.Stderr = log
-	if err := process.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- process.Wait() }()
-	w.t.Cleanup(func() {
-		_ = process.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-exited:
-		case <-time.After(15 * time.Second):
-			_ = process.Process.Kill()
-		}
-	})
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-exited:
-			exited <- err
-			w.t.Fatalf("powerbox ended: %v\n%s", err, log)
-		case <-deadline:
-			w.t.Fatalf("powerbox is not ready\n%s", log)
-		case <-tick.C:
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-			if r, err := client.Get(w.url + "/readyz"); err == nil {
-				_ = r.Body.Close()
-				if r.StatusCode == http.StatusOK {
-					return
-				}
-			}
-		}
-	}
+	programtest.Serve(w.t, binary, w.dir, w.url)
 }
 
 // scripted is a model that says what it was told to, one answer a turn, and notes

@@ -1,7 +1,6 @@
 package powerboxmcp_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,11 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,23 +73,6 @@ type town struct {
 
 	mu  sync.Mutex
 	ran []string // tools, with their path
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 type pathOf struct {
@@ -159,43 +139,7 @@ func townOf(t *testing.T, mode string, methods map[string]string, requests ...st
 // boot starts the gate and waits until it is ready.
 func (w *town) boot() {
 	w.t.Helper()
-	log := &lockedBuffer{}
-	process := exec.Command(binary, "serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev")
-	process.Stderr = log
-	if err := process.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- process.Wait() }()
-	w.process = process.Process
-	w.t.Cleanup(func() {
-		_ = process.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-exited:
-		case <-time.After(15 * time.Second):
-			_ = process.Process.Kill()
-		}
-	})
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-exited:
-			exited <- err
-			w.t.Fatalf("powerbox ended: %v\n%s", err, log)
-		case <-deadline:
-			w.t.Fatalf("powerbox is not ready\n%s", log)
-		case <-tick.C:
-			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-			if r, err := client.Get(w.url + "/readyz"); err == nil {
-				_ = r.Body.Close()
-				if r.StatusCode == http.StatusOK {
-					return
-				}
-			}
-		}
-	}
+	w.process = programtest.Serve(w.t, binary, w.dir, w.url)
 }
 
 // caller is an MCP host that works for Alice.
