@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -323,9 +322,7 @@ func TestAAPE5_Streams(t *testing.T) {
 	b.wait = make(chan struct{})
 	cut := make(chan reply)
 	go func() { cut <- m.execute("ticker", nil) }()
-	for b.did("ticker") < 2 {
-		runtime.Gosched()
-	}
+	await(func() bool { return b.did("ticker") >= 2 })
 	b.want("AAP-K1", b.ask(http.MethodPost, "/agent/revoke", b.host(m.host), args("agent_id", m.id)), http.StatusOK, "")
 	r = <-cut
 	if !strings.Contains(r.Raw, "event: error\ndata: {\"error\":\"capability_not_granted\"") || !strings.HasSuffix(r.Raw, "event: done\ndata: \n\n") {

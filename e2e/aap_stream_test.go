@@ -6,7 +6,6 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,9 +187,7 @@ func TestATK24_StreamsOfServicesAreCut(t *testing.T) {
 			m := b.active("alice", capability)
 			cut := make(chan reply)
 			go func() { cut <- m.execute(capability, args(argument, "endless")) }()
-			for begun.Load() < 1 {
-				runtime.Gosched()
-			}
+			await(func() bool { return begun.Load() >= 1 })
 			b.want("AAP-K1", b.ask(http.MethodPost, "/agent/revoke", b.host(m.host), args("agent_id", m.id)), http.StatusOK, "")
 			r := <-cut
 			if !strings.Contains(r.Raw, "event: error\ndata: {\"error\":\"capability_not_granted\"") || !strings.HasSuffix(r.Raw, "event: done\ndata: \n\n") {

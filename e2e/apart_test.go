@@ -145,6 +145,15 @@ func eventually(t *testing.T, within time.Duration, what func() string, so func(
 	}
 }
 
+// await waits, as long as the test may take, and leaves the processor to what it waits for.
+func await(so func() bool) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		<-tick.C
+	}
+}
+
 // soon is what comes at once, and fails where nothing does.
 func soon[T any](t *testing.T, otherwise string, from <-chan T) T {
 	t.Helper()

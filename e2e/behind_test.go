@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"bytes"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/powerbox-project/powerbox/evidence"
@@ -14,12 +12,7 @@ import (
 // killed kills the server, waits until it is gone, and starts it.
 func (w *town) killed() {
 	w.t.Helper()
-	if err := w.process.Process.Kill(); err != nil {
-		w.t.Fatal(err)
-	}
-	for syscall.Kill(w.process.Process.Pid, 0) == nil {
-		runtime.Gosched() // it holds the lock of the store until it is gone
-	}
+	killed(w.t, w.process)
 	w.boot()
 }
 

@@ -5,10 +5,8 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -36,17 +34,10 @@ func tryEXT27KilledWhileManyAppend(t *testing.T) {
 				}
 			})
 		}
-		for target := (round + 1) * 150; answers.count() < target; {
-			runtime.Gosched()
-		}
-		if err := w.process.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		await(func() bool { return answers.count() >= (round+1)*150 })
+		killed(t, w.process)
 		stop()
 		wg.Wait()
-		for syscall.Kill(w.process.Process.Pid, 0) == nil {
-			runtime.Gosched() // it holds the lock of the store until it is gone
-		}
 		began := time.Now()
 		w.boot()
 		t.Logf("killed after %d answers; ready again after %v, the rest of the second in which old proofs are refused among it", answers.count(), time.Since(began).Round(time.Millisecond))

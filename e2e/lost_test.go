@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,12 +62,7 @@ func TestATK43_AChangedSpoolIsNotPassedOver(t *testing.T) {
 			t.Fatalf("no record of a call: %v", err)
 		}
 	}
-	if err := w.process.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	for syscall.Kill(w.process.Process.Pid, 0) == nil {
-		runtime.Gosched() // it holds the lock of the store until it is gone
-	}
+	killed(t, w.process)
 	path := filepath.Join(w.dir, "powerbox-data", "powerbox.db-spool")
 	whole, err := os.ReadFile(path)
 	if err != nil || !bytes.Contains(whole, []byte(last)) {

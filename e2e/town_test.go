@@ -471,7 +471,7 @@ const firstPort, portShare, portShares = 15000, 1000, 9
 // lasts as long as the process.
 var ownPorts = sync.OnceValues(func() (int, error) {
 	for n := range portShares {
-		f, err := os.OpenFile(filepath.Join(os.TempDir(), "powerbox-e2e-ports-"+strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o666)
+		f, err := os.OpenFile(filepath.Join(cmp.Or(os.Getenv("E2E_LOCKS"), os.TempDir()), "powerbox-e2e-ports-"+strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o666)
 		if err != nil {
 			return 0, err
 		}

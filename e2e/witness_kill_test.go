@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -216,13 +215,15 @@ func TestEXT35_WitnessKilled(t *testing.T) {
 		}
 		ended := make(chan struct{})
 		go func() { wg.Wait(); close(ended) }()
-		for before := k.count(); k.count() < before+40+17*round; runtime.Gosched() {
+		before := k.count()
+		await(func() bool {
 			select {
 			case <-ended:
 				t.Fatalf("nothing presses any more after %d answers\n%s", k.count()-before, v.log)
 			default:
 			}
-		}
+			return k.count() >= before+40+17*round
+		})
 		killed(t, v.process)
 		stop()
 		<-ended

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -30,19 +29,42 @@ var formats = map[string]func(string) error{
 var patterns = map[string]string{
 	"url":       `^https?://`,
 	"origin":    `^https?://.*[^/]$`,
-	"id":        idPattern.String(),
-	"grant":     namePattern.String(),
-	"operation": namePattern.String(),
-	"log":       logPattern.String(),
-	"digest":    digestPattern.String(),
+	"id":        ids.pattern,
+	"grant":     names.pattern,
+	"operation": names.pattern,
+	"log":       logs.pattern,
+	"digest":    digests.pattern,
+}
+
+// form is a form of short texts: how many bytes they have, and which. A regular expression that
+// counts is compiled to thousands of steps at each start of the program, so it is for the schema alone.
+type form struct {
+	pattern     string
+	least, most int
+	has         func(byte) bool
 }
 
 var (
-	idPattern     = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-	namePattern   = regexp.MustCompile(`^[!-.0-~]{1,128}$`)
-	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
-	logPattern    = regexp.MustCompile(`^[!-*,-~]{1,256}$`)
+	ids     = form{`^[a-z0-9-]{1,64}$`, 1, 64, func(c byte) bool { return lower(c) || digit(c) || c == '-' }}
+	names   = form{`^[!-.0-~]{1,128}$`, 1, 128, func(c byte) bool { return printable(c) && c != '/' }}
+	digests = form{`^[A-Za-z0-9_-]{43}$`, 43, 43, func(c byte) bool { return letter(c) || digit(c) || c == '_' || c == '-' }}
+	logs    = form{`^[!-*,-~]{1,256}$`, 1, 256, func(c byte) bool { return printable(c) && c != '+' }}
 )
+
+// fits reports whether a text is of the form.
+func (f form) fits(s string) bool {
+	for i := range len(s) {
+		if !f.has(s[i]) {
+			return false
+		}
+	}
+	return len(s) >= f.least && len(s) <= f.most
+}
+
+func lower(c byte) bool     { return 'a' <= c && c <= 'z' }
+func letter(c byte) bool    { return lower(c) || 'A' <= c && c <= 'Z' }
+func digit(c byte) bool     { return '0' <= c && c <= '9' }
+func printable(c byte) bool { return '!' <= c && c <= '~' }
 
 func checkAddress(s string) error {
 	_, port, err := net.SplitHostPort(s)
@@ -78,7 +100,7 @@ func checkOrigin(s string) error {
 // checkDigest is for texts that are compared with a digest: another text would match no caller, and the
 // caller a stranger without anybody being told.
 func checkDigest(s string) error {
-	if !digestPattern.MatchString(s) {
+	if !digests.fits(s) {
 		return fmt.Errorf("%q is not a SHA-256 digest; want its 43 characters of base64url, as powerbox keys new prints them for a key", s)
 	}
 	return nil
@@ -90,7 +112,7 @@ func checkNetwork(s string) error {
 }
 
 func checkID(s string) error {
-	if !idPattern.MatchString(s) {
+	if !ids.fits(s) {
 		return fmt.Errorf("%q is not a name; want 1 to 64 of a-z, 0-9 and '-'", s)
 	}
 	return nil
@@ -102,14 +124,14 @@ func checkName(s string) error {
 		return fmt.Errorf("%q begins with a2a., which is reserved for the protocol's own operations", s)
 	case strings.Contains(s, "/"):
 		return fmt.Errorf("%q contains '/', which joins agent, grant and operation; want a name without", s)
-	case s == "*" || !namePattern.MatchString(s):
+	case s == "*" || !names.fits(s):
 		return fmt.Errorf("%q is not a name; want 1 to 128 printable ASCII characters without spaces", s)
 	}
 	return nil
 }
 
 func checkLog(s string) error {
-	if !logPattern.MatchString(s) {
+	if !logs.fits(s) {
 		return fmt.Errorf("%q is not the name of a log; want one such as example.org/powerbox, without spaces and '+'", s)
 	}
 	return nil

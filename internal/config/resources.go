@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -155,19 +154,20 @@ func (k checker) checkResources() {
 	}
 }
 
+// The forms of names in live collections. That of an attribute does not begin with a digit.
 var (
-	attributePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
-	liveNamePattern  = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-	prefixPattern    = regexp.MustCompile(`^[!-~]{0,64}$`)
+	attributes = form{`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, 1, 64, func(c byte) bool { return letter(c) || digit(c) || c == '_' }}
+	liveNames  = form{`^[A-Za-z0-9._:-]{1,64}$`, 1, 64, func(c byte) bool { return letter(c) || digit(c) || strings.IndexByte("._:-", c) >= 0 }}
+	prefixes   = form{`^[!-~]{0,64}$`, 0, 64, printable}
 )
 
 func (k checker) checkLive(at string, r Resources, n int) {
 	c := r.Live[n]
-	if !liveNamePattern.MatchString(c.Collection) {
+	if !liveNames.fits(c.Collection) {
 		k.place(at+".collection", "is %q; want 1 to 64 letters, digits, '.', '_', '-' and ':'", c.Collection)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Attributes)) {
-		if !attributePattern.MatchString(name) {
+		if !attributes.fits(name) || digit(name[0]) {
 			k.place(at+".attributes", "%q is no name; want letters, digits and '_'", name)
 		}
 		if t := c.Attributes[name]; !slices.Contains([]string{"text", "integer", "boolean", "texts"}, t) {
@@ -180,7 +180,7 @@ func (k checker) checkLive(at string, r Resources, n int) {
 		}
 	}
 	others := r.File != "" || r.Items != nil || len(r.Live) > 1
-	if c.Prefix == "" && others || !prefixPattern.MatchString(c.Prefix) {
+	if c.Prefix == "" && others || !prefixes.fits(c.Prefix) {
 		k.place(at+".prefix", "is %q; want a text of at most 64 visible ASCII characters such as %s/, since the agent has other collections, whose ids must differ", c.Prefix, c.Collection)
 	}
 	for m, o := range r.Live {

@@ -8,6 +8,7 @@
 package freeport
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -55,9 +56,10 @@ var lasting struct {
 }
 
 // take finds a port. The lock is a file of its number, which other processes see and
-// which ends with this one.
+// which ends with this one. E2E_LOCKS names the folder for them if the tests have a folder for
+// temporary files of their own.
 func take() (address string, lock *os.File, err error) {
-	folder := filepath.Join(os.TempDir(), "powerbox-ports-"+strconv.Itoa(os.Getuid()))
+	folder := filepath.Join(cmp.Or(os.Getenv("E2E_LOCKS"), os.TempDir()), "powerbox-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, fmt.Errorf("freeport: %w", err)
 	}

@@ -44,6 +44,12 @@ func (h house) test(ctx context.Context, both bool) error {
 	if p.env, _, err = h.buildProgram(ctx, dir); err != nil {
 		return err
 	}
+	temporary, remove, err := inMemory(filesInMemory, roomForTests)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	p.env = append(p.env, temporary...)
 	ran := make([]tested, len(mods))
 	at := func(lane func(module) bool) func() error {
 		return func() error {
@@ -112,7 +118,7 @@ type tested struct {
 // programs are those that tests of every module run.
 type programs struct {
 	dir string   // of all of them
-	env []string // names the program to tests
+	env []string // names the program and the temporary folder to tests
 
 	both bool // run all tests of the built program on both stores
 }

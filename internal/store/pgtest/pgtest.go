@@ -227,9 +227,13 @@ func (c *Cluster) Restore(ctx context.Context, file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := strings.TrimPrefix(url, "postgres://"+superuser+"@/")
-	name, _, _ = strings.Cut(name, "?")
-	return url, c.run("pg_restore", "-h", c.folder, "-U", superuser, "-d", name, file)
+	return url, c.run("pg_restore", "-h", c.folder, "-U", superuser, "-d", nameOf(url), file)
+}
+
+// nameOf is the name of the database at a URL of a cluster.
+func nameOf(url string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(url, "postgres://"+superuser+"@/"), "?")
+	return name
 }
 
 // Promote makes a standby the primary.
@@ -300,6 +304,7 @@ func (s *Shared) Database(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.endWith(t, database)
 	return database
 }
 
@@ -333,7 +338,23 @@ func (s *Shared) Prepared(t testing.TB, prepare func(url string) error) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.endWith(t, database)
 	return database
+}
+
+// endWith removes a database of 8 MB at the end of its test if it takes memory. On a disk it
+// ends with the cluster, as its removal would take as long as making it.
+func (s *Shared) endWith(t testing.TB, database string) {
+	t.Helper()
+	if !inMemory(s.cluster.folder) {
+		return
+	}
+	name := nameOf(database)
+	t.Cleanup(func() {
+		if err := s.cluster.Exec(context.WithoutCancel(t.Context()), "postgres", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Cluster is the one that databases were made in, nil before the first.

@@ -52,3 +52,10 @@ func tell(pids []int, s syscall.Signal) {
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
 }
+
+// inMemory reports whether the files of a folder are in memory.
+func inMemory(folder string) bool {
+	const tmpfs = 0x01021994 // statfs(2)
+	var s syscall.Statfs_t
+	return syscall.Statfs(folder, &s) == nil && s.Type == tmpfs
+}

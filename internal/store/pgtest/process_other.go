@@ -17,3 +17,5 @@ func endWithUs(*exec.Cmd) {}
 func pause([]int)         {}
 func resumeAll([]int)     {}
 func killAll([]int)       {}
+
+func inMemory(string) bool { return false }

@@ -30,3 +30,20 @@ func TestTheFilesAreForTheirOwnerAlone(t *testing.T) {
 		t.Errorf("the folder is %v, %v; want 0700", info.Mode(), err)
 	}
 }
+
+// Signs of a path that mean something in a URI belong to the name of the file.
+func TestFileIsWhereThePathSays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a#b?mode=memory&c%41d+e f")
+	path := filepath.Join(dir, "powerbox.db")
+	s := openStore(t, newFixture(path).config)
+	put(t, s, capability("cap_1"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("%s: %v, %v; want the database", path, info, err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(entries) != 1 {
+		t.Errorf("beside the folder of the file: %v, %v", entries, err)
+	}
+}

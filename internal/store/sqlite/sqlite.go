@@ -57,6 +57,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -245,6 +246,9 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
+// uriPath escapes the signs of a path that end it or stand for others in a URI.
+var uriPath = strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23")
+
 func open(path, mode string) (*sql.DB, error) {
 	query := url.Values{
 		"mode": {mode},
@@ -256,7 +260,7 @@ func open(path, mode string) (*sql.DB, error) {
 	if mode == "ro" {
 		query["_pragma"] = []string{"busy_timeout(10000)", "query_only(ON)"}
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(path)+"?"+query.Encode())
+	db, err := sql.Open("sqlite", "file:"+uriPath.Replace(filepath.ToSlash(path))+"?"+query.Encode())
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %s: %w", path, err)
 	}
