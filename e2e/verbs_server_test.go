@@ -162,6 +162,9 @@ func argumentsOfVerb(verb, help, file string) []string {
 	for range placeholder.FindAllString(notNeeded.ReplaceAllString(usage, ""), -1) {
 		args = append(args, "x")
 	}
+	if strings.Contains(help, "--session-file file   file with your session") {
+		args = append(args, "--as", "x")
+	}
 	for _, m := range requiredFlag.FindAllStringSubmatch(help, -1) {
 		args = append(args, "--"+m[1], "x")
 	}

@@ -24,46 +24,33 @@ type PersonFlags struct {
 // AddPersonFlags adds the flags of a person to a command.
 func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
 	f := PersonFlags{at: AddOperatorFlags(cmd)}
-	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, from powerbox login --out; - is standard input; default: your login at the server")
+	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, from powerbox login --out; - is standard input")
 	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to act as; only if the server runs in dev mode")
 	return &f
 }
 
 // Person is the interface of a running server, for one person.
 type Person struct {
-	base, as string
-	token    func(ctx context.Context) (string, error) // nil for none
-	refused  string                                    // advice for a session that the server does not take
-	http     *http.Client
+	base, token, as string
+	http            *http.Client
 }
 
 // Person is the client of the person that the flags name.
 func (p *Program) Person(f *PersonFlags) (*Person, error) {
-	if f.as != "" && f.session != "" {
-		return nil, Usage(errors.New("--session-file and --as name two persons; want one of them"))
+	if (f.as == "") == (f.session == "") {
+		return nil, Usage(errors.New("want --session-file FILE, which powerbox login --out FILE writes, or, if the server runs with --dev, --as USER"))
 	}
 	base, err := p.ServerOf(f.at)
 	if err != nil {
 		return nil, err
 	}
-	who := &Person{base: base, as: f.as, refused: "log in again with powerbox login, or correct --session-file or --as", http: NewHTTPClient()}
-	switch {
-	case f.as != "":
-	case f.session != "":
+	who := &Person{base: base, as: f.as, http: NewHTTPClient()}
+	if f.session != "" {
 		data, err := p.ReadFile(f.session)
 		if err != nil {
 			return nil, err
 		}
-		who.token = func(context.Context) (string, error) { return strings.TrimSpace(string(data)), nil }
-	default:
-		if _, err := p.LoadSession(base); err != nil {
-			if errors.Is(err, ErrNoSession) || p.Env("HOME")+p.Env("XDG_CONFIG_HOME") == "" {
-				err = Usage(fmt.Errorf("you are not logged in at %s; want --session-file FILE, which powerbox login --out FILE writes, or, if the server runs with --dev, --as USER", base))
-			}
-			return nil, err
-		}
-		who.token = func(ctx context.Context) (string, error) { return p.sessionToken(ctx, base) }
-		who.refused = "your login is refused for people's own requests, unless approvals.clients has its client; give another session with --session-file (docs/how-to/approving.md)"
+		who.token = strings.TrimSpace(string(data))
 	}
 	return who, nil
 }
@@ -89,12 +76,8 @@ func (w *Person) Call(ctx context.Context, method, path string, body, into any) 
 	if err != nil {
 		return nil, err
 	}
-	if w.token != nil {
-		bearer, err := w.token(ctx)
-		if err != nil {
-			return nil, err
-		}
-		request.Header.Set("Authorization", "Bearer "+bearer)
+	if w.token != "" {
+		request.Header.Set("Authorization", "Bearer "+w.token)
 	}
 	if w.as != "" {
 		request.Header.Set(operators.DevUserHeader, w.as)
@@ -118,7 +101,7 @@ func (w *Person) Call(ctx context.Context, method, path string, body, into any) 
 		}
 		err := fmt.Errorf("%s%s: %s", w.base, path, problem.Message)
 		if response.StatusCode == http.StatusUnauthorized {
-			err = fmt.Errorf("%w; %s", err, w.refused)
+			err = fmt.Errorf("%w; log in again with powerbox login, or correct --session-file or --as", err)
 		}
 		if response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized {
 			err = Exit(ExitDenied, err)
