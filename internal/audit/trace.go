@@ -293,6 +293,7 @@ func (t Tracer) approvers(ctx context.Context, issued map[string]evidence.Record
 				said[question] = append(said[question], r.Details.Requester)
 			}
 		}
+		slices.Sort(said[question])
 	}
 	return said, nil
 }
