@@ -113,6 +113,10 @@ func (p *Program) watch(cmd *cobra.Command) {
 
 // pointToHelp names the help of a command, unless the error of its use already names the right use.
 func pointToHelp(cmd *cobra.Command, err error) error {
+	if names, ok := strings.CutPrefix(err.Error(), "required flag(s) "); ok { // cobra's words
+		names = strings.NewReplacer(`"`, "", ", ", ", --").Replace(strings.TrimSuffix(names, " not set"))
+		err = errors.New("missing: --" + names)
+	}
 	for _, advice := range []string{"want", "see powerbox", "did you mean", "named by -c"} {
 		if strings.Contains(err.Error(), advice) {
 			return err
