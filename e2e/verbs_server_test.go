@@ -111,6 +111,7 @@ func TestEveryVerbFindsItsServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(configured, "powerbox.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	shared := ""
 	// run returns how often the server was asked, and what the verb says. Logins are at servers.
 	run := func(folder string, servers []string, args ...string) (int32, string) {
 		asked.Store(0)
@@ -119,7 +120,7 @@ func TestEveryVerbFindsItsServer(t *testing.T) {
 		cmd := exec.CommandContext(ctx, binary, args...)
 		cmd.Dir = folder
 		at := home(servers...)
-		cmd.Env = append(os.Environ(), "HOME="+at, "XDG_CONFIG_HOME="+at, "POWERBOX_OPERATOR_TOKEN=")
+		cmd.Env = append(os.Environ(), "HOME="+at, "XDG_CONFIG_HOME="+at, "POWERBOX_OPERATOR_TOKEN="+shared)
 		out, _ := cmd.CombinedOutput() // how it ends is not asked here
 		return asked.Load(), string(out)
 	}
@@ -145,6 +146,10 @@ func TestEveryVerbFindsItsServer(t *testing.T) {
 			t.Errorf("powerbox %q, where logins are at two servers: %d requests\n%s", args, n, out)
 		}
 	})
+	shared = "the-shared-token"
+	if n, out := run(empty, []string{server.URL}, "report"); n != 0 || !strings.Contains(out, "name the server with --server") {
+		t.Errorf("the shared token goes to a server that only a login names: %d requests\n%s", n, out)
+	}
 	if found < 50 {
 		t.Errorf("the walk saw %d verbs; is it of the whole tree?", found)
 	}

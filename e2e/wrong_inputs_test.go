@@ -12,7 +12,7 @@ import (
 )
 
 // TestWrongInputsSayWhatToDo runs call, can, explain and attach with wrong inputs, at an A2A agent
-// and at an MCP server: each says what is wrong and what to do.
+// and at an MCP server. Each names the mistake and the remedy.
 func TestWrongInputsSayWhatToDo(t *testing.T) {
 	asGiven(t)
 	at, dir := "127.0.0.1:"+freePort(t), t.TempDir()
