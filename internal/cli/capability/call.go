@@ -74,12 +74,9 @@ func newCall(p *cli.Program) *cobra.Command {
 		if err := checkVia(c.via); err != nil {
 			return err
 		}
-		arguments, err := powerbox.ParseValue([]byte(c.arguments))
-		switch {
-		case err != nil:
-			return cli.Usage(fmt.Errorf(`--arguments is not JSON: %w; want an object such as {"title": "x"}`, err))
-		case arguments.Kind() != powerbox.KindObject:
-			return cli.Usage(errors.New(`--arguments is no JSON object; want one such as {"title": "x"}`))
+		arguments, err := c.readArguments()
+		if err != nil {
+			return err
 		}
 		if c.via == viaAgentAuth {
 			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature"); err != nil {
@@ -113,6 +110,18 @@ func newCall(p *cli.Program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// readArguments returns the arguments of the skill, which are an object.
+func (c *callFlags) readArguments() (powerbox.Value, error) {
+	arguments, err := powerbox.ParseValue([]byte(c.arguments))
+	switch {
+	case err != nil:
+		return arguments, cli.Usage(fmt.Errorf(`--arguments is not JSON: %w; want an object such as {"title": "x"}`, err))
+	case arguments.Kind() != powerbox.KindObject:
+		return arguments, cli.Usage(errors.New(`--arguments is no JSON object; want one such as {"title": "x"}`))
+	}
+	return arguments, nil
 }
 
 // advise says what the holder can do about a call that was denied.
