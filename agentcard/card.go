@@ -24,10 +24,11 @@ type Card struct {
 // Interface is one place where an agent takes calls.
 type Interface struct {
 	URL      string    `json:"url"`
-	Binding  string    `json:"binding"` // JSONRPC, GRPC, HTTP+JSON or a URI
+	Binding  string    `json:"binding"` // JSONRPC, GRPC, HTTP+JSON, MCP or a URI
 	Tenant   string    `json:"tenant,omitempty"`
 	Version  Version   `json:"protocol_version"`            // the one that the card gives it
 	Versions []Version `json:"protocol_versions,omitempty"` // those of protocol_versions; nil where it has none
+	Revision string    `json:"mcp_revision,omitempty"`      // of MCP, which has dates; Version is zero then
 	within   Range     // of the card, where it says one
 }
 

@@ -93,11 +93,12 @@ type Declaration struct {
 func (c *Card) declare() {
 	params, at0 := c.contract()
 	caps := c.root.get("capabilities")
+	speaks := len(c.faces) == 0 || slices.ContainsFunc(c.faces, func(i Interface) bool { return i.Binding != mcp })
 	for _, f := range features {
 		d := Declaration{Feature: f}
 		switch {
 		case f.Tier == Implicit:
-			d.Supported, d.Signed = f.since.IsZero() || c.dialects&in10 != 0, true
+			d.Supported, d.Signed = speaks && (f.since.IsZero() || c.dialects&in10 != 0), true
 		case f.Name == "extended_agent_card" && caps.get("extendedAgentCard", "extended_agent_card") == nil:
 			d.read(c.root.get("supportsAuthenticatedExtendedCard"), "/supportsAuthenticatedExtendedCard", true)
 		default:

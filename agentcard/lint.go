@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // linter looks at one card.
@@ -104,6 +105,15 @@ func (l *linter) version(pointer string, n *node) Version {
 	return v
 }
 
+// revision reads a revision of MCP.
+func (l *linter) revision(pointer string, n *node) string {
+	if _, err := time.Parse(time.DateOnly, n.str()); err != nil && !n.absent() {
+		l.fail(pointer, codeVersion, "revision %q of MCP; want a date such as 2025-11-25", n.str())
+		return ""
+	}
+	return n.str()
+}
+
 // versions reads the range that the card declares, in itself and in the contract
 // extension (CARD-6).
 func (l *linter) versions() {
@@ -183,7 +193,12 @@ func (l *linter) interfaces() {
 func (l *linter) current(pointer string, n *node, within Range) {
 	face := Interface{
 		URL: n.get("url").str(), Binding: n.get("protocolBinding", "protocol_binding").str(), Tenant: n.get("tenant").str(), within: within,
-		Version: l.version(at(pointer, "protocolVersion"), n.get("protocolVersion", "protocol_version")),
+	}
+	where, version := at(pointer, "protocolVersion"), n.get("protocolVersion", "protocol_version")
+	if face.Binding == mcp {
+		face.Revision = l.revision(where, version)
+	} else {
+		face.Version = l.version(where, version)
 	}
 	l.listed(pointer, n, &face)
 	l.endpoint(pointer, face, "protocolBinding")
@@ -286,10 +301,13 @@ func (l *linter) older03(face Interface) {
 // bindings are those that A2A has.
 var bindings = []string{"JSONRPC", "HTTP+JSON", "GRPC"}
 
+// mcp is the binding of an MCP server that Powerbox protects. Its versions are revisions of MCP.
+const mcp = "MCP"
+
 // endpoint checks the address and the binding of an interface, and its version
 // against the range.
 func (l *linter) endpoint(pointer string, face Interface, member string) {
-	if face.Binding != "" && !slices.Contains(bindings, face.Binding) && !isAbsolute(face.Binding) {
+	if face.Binding != "" && face.Binding != mcp && !slices.Contains(bindings, face.Binding) && !isAbsolute(face.Binding) {
 		l.fail(at(pointer, member), codeBinding, "binding %q; want JSONRPC, HTTP+JSON, GRPC, or the URI of another", face.Binding)
 	}
 	if !face.Version.IsZero() && !face.within.contains(face.Version) {

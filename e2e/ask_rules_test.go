@@ -51,6 +51,11 @@ func TestSEP27_TwoPeople(t *testing.T) {
 	if done := w.polled(alice, held, "mail", task.ID); done.State != "COMPLETED" {
 		t.Errorf("SEP-27 after two of two the task is %+v", done)
 	}
+	for _, r := range w.records("agent=mail&limit=50") {
+		if told := w.run("trace", r.ID); r.Action == "capability.once" && !strings.Contains(told, "granted  by user:carol, user:dora ("+id+")") {
+			t.Errorf("the trace does not tell who granted it:\n%s", told)
+		}
+	}
 	// One no is enough, and the other's yes comes too late.
 	task = heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	w.answers("carol", task.asked(), map[string]any{"deny": true})
@@ -127,6 +132,11 @@ func TestSEP27_ByCommands(t *testing.T) {
 	got := capabilities(t, alice.asksForReports())
 	if len(got) != 1 || strings.Join(got[0].Operations, " ") != "retrieve" || len(got[0].ResourceHandles) != 1 {
 		t.Errorf("SEP-27 the waiting call got %+v", got)
+	}
+	for _, r := range w.records("capability=" + got[0].ID) {
+		if told := w.run("trace", r.ID); !strings.Contains(told, "granted  by user:alice ("+id+"), by policy sha256:") {
+			t.Errorf("the trace does not tell who granted it:\n%s", told)
+		}
 	}
 	if out := w.must(as("alice", "list")...); !strings.Contains(out, "Nothing waits for you") {
 		t.Errorf("SEP-27 when everything is answered:\n%s", out)

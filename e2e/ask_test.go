@@ -206,7 +206,7 @@ func TestGATE3_EscalationOnEveryBinding(t *testing.T) {
 		}
 		// And it is one story.
 		told := w.run("trace", first.Header.Get("Powerbox-Decision"))
-		for _, want := range []string{"approval.ask", "approval.answer", "capability.once", "user:alice", "waits", opMail} {
+		for _, want := range []string{"approval.ask", "approval.answer", "capability.once", "user:alice", "waits", opMail, "granted  by user:alice (" + id + "), by policy sha256:"} {
 			if !strings.Contains(told, want) {
 				t.Errorf("AAP-Z4 the trace of a held call does not tell of %q:\n%s", want, told)
 			}

@@ -36,3 +36,12 @@ func (c *Client) SignAgain(ctx context.Context, answer *http.Response) bool {
 		return true
 	}
 }
+
+// sent sends a call, and once more with a new signature where [Client.SignAgain] permits it.
+func (c *Client) sent(ctx context.Context, send func() (*http.Response, error)) (*http.Response, error) {
+	answer, err := send()
+	if err != nil || !c.SignAgain(ctx, answer) {
+		return answer, err
+	}
+	return send()
+}

@@ -99,6 +99,8 @@ func (c *Client) Discover(ctx context.Context, base string) (Agent, error) {
 	switch {
 	case err != nil:
 		return Agent{}, fmt.Errorf("holder: card at %s: %w", base, err)
+	case response.StatusCode == http.StatusNotFound:
+		return Agent{}, fmt.Errorf("holder: there is no agent card at %s: HTTP status %s%s; correct the agent's URL. An MCP server has a card at its URL behind Powerbox", base, response.Status, saidWith(response, raw))
 	case response.StatusCode != http.StatusOK:
 		return Agent{}, fmt.Errorf("holder: card at %s: HTTP status %s; want 200%s", base, response.Status, saidWith(response, raw))
 	}

@@ -163,9 +163,6 @@ func (c *Client) call(ctx context.Context, agent Agent, method string, params po
 		text("jsonrpc", "2.0"), text("id", id), text("method", method), powerbox.Member{Name: "params", Value: params},
 	).AppendJSON(nil)
 	response, err := c.post(ctx, agent, method, body, present)
-	if err == nil && c.SignAgain(ctx, response) {
-		response, err = c.post(ctx, agent, method, body, present)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +175,10 @@ func (c *Client) call(ctx context.Context, agent Agent, method string, params po
 
 // post sends one call with what present puts on it.
 func (c *Client) post(ctx context.Context, agent Agent, method string, body []byte, present func(http.Header, []byte) error) (*http.Response, error) {
+	return c.sent(ctx, func() (*http.Response, error) { return c.postOnce(ctx, agent, method, body, present) })
+}
+
+func (c *Client) postOnce(ctx context.Context, agent Agent, method string, body []byte, present func(http.Header, []byte) error) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, agent.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("holder: %w", err)

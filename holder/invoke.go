@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/token"
@@ -18,7 +19,7 @@ import (
 func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill string, arguments powerbox.Value) (json.RawMessage, error) {
 	s, ok := agent.Skills[skill]
 	if !ok {
-		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %v", skill, agent.Base, agent.skillNames())
+		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %s", skill, agent.Base, strings.Join(agent.skillNames(), ", "))
 	}
 	if agent.mcp {
 		return c.callTool(ctx, agent, skill, arguments, c.showing(ctx, agent, held))

@@ -37,9 +37,6 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 		return nil
 	}
 	response, err := c.post(ctx, agent, "SendMessage", body, present)
-	if err == nil && c.SignAgain(ctx, response) {
-		response, err = c.post(ctx, agent, "SendMessage", body, present)
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -16,14 +16,17 @@ import (
 	"github.com/powerbox-project/powerbox/token"
 )
 
-// conversation is one call of a tool of an MCP server, over Streamable HTTP.
+// conversation is one call of a tool of an MCP server, over Streamable HTTP. The official SDK is
+// not used: it decodes results and writes them again, and it is large (ADR 47).
 type conversation struct {
-	client   *Client
-	agent    Agent
-	present  func(h http.Header, method string, p proven, body []byte) error
-	session  string // that the server gave, "" for none
-	revision string // "" until the server has chosen one
+	client  *Client
+	agent   Agent
+	present func(h http.Header, method string, p proven, body []byte) error
+	header  http.Header // of every request, with the session and the revision once the server gave them
 }
+
+// aboutNothing is what requests prove that call no tool: the right to talk to the server.
+var aboutNothing = proven{a2a.OperationMessage, powerbox.Object()}
 
 // callTool calls a tool of an MCP server: it begins a session, calls, and ends the session.
 // A server of revision 2026-07-28 alone has no sessions and is called at once.
@@ -31,13 +34,17 @@ func (c *Client) callTool(ctx context.Context, agent Agent, tool string, argumen
 	if err := c.reaches(); err != nil {
 		return nil, err
 	}
-	k := &conversation{client: c, agent: agent, present: present}
+	k := &conversation{client: c, agent: agent, present: present, header: http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
+	}}
 	params := []powerbox.Member{text("name", tool), {Name: "arguments", Value: arguments}}
 	err := k.begin(ctx)
 	var wrong *CallError
 	switch {
 	case errors.As(err, &wrong) && (wrong.RPC == mcp.CodeRevision || wrong.RPC == a2a.CodeMethodNotFound):
-		k.revision = mcp.Stateless
+		k.header.Set(mcp.HeaderVersion, mcp.Stateless)
+		k.header.Set(mcp.HeaderMethod, "tools/call")
+		k.header.Set(mcp.HeaderName, tool)
 		params = append(params, powerbox.Member{Name: "_meta", Value: powerbox.Object(
 			text(mcp.MetaVersion, mcp.Stateless),
 			powerbox.Member{Name: mcp.MetaCapabilities, Value: powerbox.Object()},
@@ -47,11 +54,11 @@ func (c *Client) callTool(ctx context.Context, agent Agent, tool string, argumen
 	default:
 		defer k.end(ctx)
 	}
-	about := proven{a2a.OperationMessage, powerbox.Object()}
+	about := aboutNothing
 	if s, ok := agent.Skills[tool]; ok {
 		about = proven{s.Operation.String(), arguments}
 	}
-	result, err := k.request(ctx, "tools/call", tool, powerbox.Object(params...), about)
+	result, err := k.request(ctx, "tools/call", powerbox.Object(params...), about)
 	if err != nil {
 		return nil, fmt.Errorf("holder: tools/call at %s: %w", agent.URL, err)
 	}
@@ -60,12 +67,11 @@ func (c *Client) callTool(ctx context.Context, agent Agent, tool string, argumen
 
 // begin has the server begin a session, if it has any.
 func (k *conversation) begin(ctx context.Context) error {
-	anything := proven{a2a.OperationMessage, powerbox.Object()}
-	result, err := k.request(ctx, "initialize", "", powerbox.Object(
+	result, err := k.request(ctx, "initialize", powerbox.Object(
 		text("protocolVersion", mcp.LatestWithSessions),
 		powerbox.Member{Name: "capabilities", Value: powerbox.Object()},
 		powerbox.Member{Name: "clientInfo", Value: powerbox.Object(text("name", "powerbox"), text("version", "1"))},
-	), anything)
+	), aboutNothing)
 	if err != nil {
 		return err
 	}
@@ -75,9 +81,9 @@ func (k *conversation) begin(ctx context.Context) error {
 	if err := json.Unmarshal(result, &chosen); err != nil || chosen.ProtocolVersion == "" {
 		return errors.New("the server chose no revision of MCP")
 	}
-	k.revision = chosen.ProtocolVersion
+	k.header.Set(mcp.HeaderVersion, chosen.ProtocolVersion)
 	body := powerbox.Object(text("jsonrpc", "2.0"), text("method", "notifications/initialized")).AppendJSON(nil)
-	response, err := k.send(ctx, http.MethodPost, "notifications/initialized", "", body, anything)
+	response, err := k.send(ctx, http.MethodPost, body, aboutNothing)
 	if err != nil {
 		return err
 	}
@@ -86,16 +92,16 @@ func (k *conversation) begin(ctx context.Context) error {
 
 // end ends the session. The call was answered, so an error changes nothing.
 func (k *conversation) end(ctx context.Context) {
-	if k.session == "" {
+	if k.header.Get(mcp.HeaderSession) == "" {
 		return
 	}
-	if response, err := k.send(ctx, http.MethodDelete, "", "", nil, proven{a2a.OperationMessage, powerbox.Object()}); err == nil {
+	if response, err := k.send(ctx, http.MethodDelete, nil, aboutNothing); err == nil {
 		_ = response.Body.Close() // it is not read
 	}
 }
 
 // request sends one request and returns its result.
-func (k *conversation) request(ctx context.Context, method, name string, params powerbox.Value, about proven) (json.RawMessage, error) {
+func (k *conversation) request(ctx context.Context, method string, params powerbox.Value, about proven) (json.RawMessage, error) {
 	id, err := k.client.newID()
 	if err != nil {
 		return nil, err
@@ -103,12 +109,12 @@ func (k *conversation) request(ctx context.Context, method, name string, params 
 	body := powerbox.Object(
 		text("jsonrpc", "2.0"), text("id", id), text("method", method), powerbox.Member{Name: "params", Value: params},
 	).AppendJSON(nil)
-	response, err := k.send(ctx, http.MethodPost, method, name, body, about)
+	response, err := k.send(ctx, http.MethodPost, body, about)
 	if err != nil {
 		return nil, err
 	}
 	if s := response.Header.Get(mcp.HeaderSession); s != "" {
-		k.session = s
+		k.header.Set(mcp.HeaderSession, s)
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		response.Body = answerOf(response.Body, id)
@@ -137,34 +143,18 @@ func answerOf(stream io.ReadCloser, id string) io.ReadCloser {
 }
 
 // send sends one HTTP request of the conversation with what present puts on it.
-func (k *conversation) send(ctx context.Context, verb, method, name string, body []byte, about proven) (*http.Response, error) {
-	once := func() (*http.Response, error) {
+func (k *conversation) send(ctx context.Context, verb string, body []byte, about proven) (*http.Response, error) {
+	return k.client.sent(ctx, func() (*http.Response, error) {
 		request, err := http.NewRequestWithContext(ctx, verb, k.agent.URL, bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}
-		h := request.Header
-		h.Set("Content-Type", "application/json")
-		h.Set("Accept", "application/json, text/event-stream")
-		for header, value := range map[string]string{mcp.HeaderSession: k.session, mcp.HeaderVersion: k.revision} {
-			if value != "" {
-				h.Set(header, value)
-			}
-		}
-		if k.revision == mcp.Stateless {
-			h.Set(mcp.HeaderMethod, method)
-			h.Set(mcp.HeaderName, name)
-		}
-		if err := k.present(h, verb, about, body); err != nil {
+		request.Header = k.header.Clone()
+		if err := k.present(request.Header, verb, about, body); err != nil {
 			return nil, err
 		}
 		return k.client.HTTP.Do(request)
-	}
-	response, err := once()
-	if err == nil && k.client.SignAgain(ctx, response) {
-		response, err = once()
-	}
-	return response, err
+	})
 }
 
 // showing puts a capability on the requests to an MCP server.

@@ -46,7 +46,7 @@ type TraceHop struct {
 	Tenant    string            `json:"tenant,omitempty"` // of the agent, in which that task is
 	Trace     string            `json:"trace,omitempty"`
 	Mode      string            `json:"mode,omitempty"`
-	Under     []traceStep       `json:"under"`    // how the authority came here, the root first
+	Under     []TraceStep       `json:"under"`    // how the authority came here, the root first
 	Narrowed  []string          `json:"narrowed"` // capabilities that were held and could not be used here
 	Missing   []string          `json:"missing"`
 	Decision  evidence.Decision `json:"decision"`
@@ -56,11 +56,14 @@ type TraceHop struct {
 	Hops    []TraceHop `json:"hops"`
 }
 
-// traceStep is one capability by which authority was passed on.
-type traceStep struct {
+// TraceStep is one capability by which authority was passed on.
+type TraceStep struct {
 	Capability string   `json:"capability"`
-	Record     string   `json:"record_id,omitempty"` // by which it was issued, "" where that is not on record
-	By         string   `json:"by,omitempty"`        // who asked for it
+	Record     string   `json:"record_id,omitempty"`  // by which it was issued, "" where that is not on record
+	By         string   `json:"by,omitempty"`         // who asked for it
+	Policy     string   `json:"policy,omitempty"`     // digest of the policies in force when it was issued
+	Question   string   `json:"question,omitempty"`   // to people, who said yes
+	GrantedBy  []string `json:"granted_by,omitempty"` // the people who said yes, or the operator who gave it
 	Granted    []string `json:"granted"`
 	Narrowed   []string `json:"narrowed"` // authority that the one before had and it has not
 }
@@ -98,7 +101,11 @@ func (t Tracer) Trace(ctx context.Context, thing string) (Traced, error) {
 		return Traced{}, err
 	}
 	issued, err := t.issued(ctx, found)
-	return Traced{thing, found.tree(issued), found.truncated}, err
+	if err != nil {
+		return Traced{}, err
+	}
+	said, err := t.approvers(ctx, issued)
+	return Traced{thing, found.tree(issuance{issued, said}), found.truncated}, err
 }
 
 // begin words the time from which records are read, "" for the beginning of the log.
@@ -224,7 +231,7 @@ func (t Tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Re
 			continue // no record issued a capability that was derived offline
 		}
 		looked[id] = true
-		for r, err := range t.Each(ctx, Query{Capability: id, Since: t.issuedAfter(id)}) {
+		for r, err := range t.Each(ctx, Query{Capability: id, Since: t.after(id, "cap_")}) {
 			if err != nil {
 				return nil, err
 			}
@@ -237,10 +244,9 @@ func (t Tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Re
 	return out, nil
 }
 
-// issuedAfter is when the record was made by which a capability was issued, or
-// before: its id says when it was.
-func (t Tracer) issuedAfter(capability string) time.Time {
-	id, err := ulid.ParseStrict(strings.ToUpper(strings.TrimPrefix(capability, "cap_")))
+// after is when the record was made of an id's beginning, or before: the id says when it was.
+func (t Tracer) after(of, prefix string) time.Time {
+	id, err := ulid.ParseStrict(strings.ToUpper(strings.TrimPrefix(of, prefix)))
 	if err != nil {
 		return t.Since
 	}
@@ -249,7 +255,47 @@ func (t Tracer) issuedAfter(capability string) time.Time {
 
 // issues reports a record by which a capability was issued.
 func issues(r evidence.Record) bool {
-	return r.Decision == evidence.Allow && (action.CapabilityRequest.Is(r.ActionType) || action.CapabilityAttenuate.Is(r.ActionType))
+	return r.Decision == evidence.Allow && (action.CapabilityRequest.Is(r.ActionType) || action.CapabilityAttenuate.Is(r.ActionType) ||
+		action.CapabilityOnce.Is(r.ActionType) || action.OperatorGrant.Is(r.ActionType))
+}
+
+// issuance is how the capabilities of a tree came about.
+type issuance struct {
+	records   map[string]evidence.Record // by which they were issued, by capability
+	approvers map[string][]string        // who said yes, by question
+}
+
+// questionOf is the question that a record belongs to, "" for none.
+func questionOf(r evidence.Record) string {
+	var d struct {
+		Question string `json:"question"`
+	}
+	_ = json.Unmarshal(r.Intent.Details, &d) // details of another form name no question
+	return d.Question
+}
+
+// approvers returns who said yes to the questions for which capabilities were issued, as far as
+// the reader may see the records of their answers.
+func (t Tracer) approvers(ctx context.Context, issued map[string]evidence.Record) (map[string][]string, error) {
+	said := map[string][]string{}
+	for _, of := range issued {
+		question := questionOf(of)
+		if _, looked := said[question]; looked || question == "" {
+			continue
+		}
+		said[question] = []string{}
+		q := Query{Agent: of.AgentID, Operation: capabilityOperation, Since: t.after(question, "ask_"), Until: of.Time}
+		for r, err := range t.Each(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			if action.ApprovalAnswer.Is(r.ActionType) && r.Decision == evidence.Allow && questionOf(r) == question {
+				said[question] = append(said[question], r.Details.Requester)
+			}
+		}
+		slices.Sort(said[question])
+	}
+	return said, nil
 }
 
 // parentOf is the capability that one was narrowed from, "" for a root.
@@ -264,14 +310,19 @@ func parentOf(r evidence.Record) string {
 }
 
 // lineage is how a capability came about, the root first.
-func lineage(id string, issued map[string]evidence.Record) []traceStep {
-	var out []traceStep
+func (i issuance) lineage(id string) []TraceStep {
+	var out []TraceStep
 	for seen := map[string]bool{}; id != "" && !seen[id]; {
 		seen[id] = true
-		r, ok := issued[id]
-		step := traceStep{Capability: id, Granted: []string{}, Narrowed: []string{}}
+		r, ok := i.records[id]
+		step := TraceStep{Capability: id, Granted: []string{}, Narrowed: []string{}}
 		if ok {
 			step.Record, step.By, step.Granted = r.ID, r.Details.Requester, orEmpty(r.Details.Granted)
+			step.Policy, step.Question = r.Details.PolicyDigest, questionOf(r)
+			step.GrantedBy = i.approvers[step.Question]
+			if action.OperatorGrant.Is(r.ActionType) {
+				step.By, step.GrantedBy = "", []string{r.Details.Requester}
+			}
 		}
 		out = append(out, step)
 		id = parentOf(r)

@@ -58,7 +58,7 @@ func TestEXT28_WhatLedToWhat(t *testing.T) {
 		return out
 	}
 	want := []string{"rec_0[rec_2[rec_3[]]]", "rec_1[]", "rec_4[]", "rec_5[]", "rec_6[]", "rec_7[rec_8[]]"}
-	got := found.tree(nil)
+	got := found.tree(issuance{})
 	if diff := cmp.Diff(want, tells(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -83,7 +83,7 @@ func TestATK71_ATraceShowsTheOutcomeOfTheDecisionsChain(t *testing.T) {
 		r.Details.ChainID[0], r.Details.Sequence = told.chain, int64(n+1)
 		found.records[r.ID] = r
 	}
-	if got := found.tree(nil); len(got) != 1 || got[0].Outcome != string(evidence.Achieved) {
+	if got := found.tree(issuance{}); len(got) != 1 || got[0].Outcome != string(evidence.Achieved) {
 		t.Errorf("ATK-71 %+v", got)
 	}
 }
@@ -103,16 +103,16 @@ func TestLineage(t *testing.T) {
 		"cap_loop": step("cap_loop", "cap_loop", "x"),
 	}
 	var got []string
-	for _, s := range lineage("cap_3", issued) {
+	for _, s := range (issuance{records: issued}).lineage("cap_3") {
 		got = append(got, fmt.Sprint(s.Capability, s.Narrowed))
 	}
 	if diff := cmp.Diff([]string{"cap_1[]", "cap_2[z]", "cap_3[y]"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := lineage("offline", issued); len(got) != 1 || got[0].Record != "" {
+	if got := (issuance{records: issued}).lineage("offline"); len(got) != 1 || got[0].Record != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := lineage("cap_loop", issued); len(got) != 1 {
+	if got := (issuance{records: issued}).lineage("cap_loop"); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // tree puts every decision under the one at the agent that asked: the last one of the
 // same trace that let it begin. A decision without one is at the top.
-func (g gathered) tree(issued map[string]evidence.Record) []TraceHop {
+func (g gathered) tree(issued issuance) []TraceHop {
 	outcomes := map[string]evidence.Record{}
 	var decisions []evidence.Record
 	for _, r := range g.records {
@@ -54,12 +54,12 @@ func leadsTo(before, next evidence.Record) bool {
 		before.Details.TraceID == next.Details.TraceID && next.Details.TraceID != ""
 }
 
-func hopOf(r evidence.Record, issued, outcomes map[string]evidence.Record) TraceHop {
+func hopOf(r evidence.Record, issued issuance, outcomes map[string]evidence.Record) TraceHop {
 	d := r.Details
 	h := TraceHop{
 		Record: r.ID, Time: r.Time, Requester: d.Requester, Agent: r.AgentID, Action: r.ActionType, Operation: SubjectOf(r),
 		Purpose: r.Intent.Purpose, Principal: d.Principal, Task: r.TaskID, Tenant: d.Tenant, Trace: d.TraceID, Mode: d.Mode,
-		Under: orEmpty(lineage(d.Capability, issued)), Narrowed: []string{}, Missing: []string{},
+		Under: orEmpty(issued.lineage(d.Capability)), Narrowed: []string{}, Missing: []string{},
 		Decision: r.Decision, Reasons: orEmpty(d.Reasons), Outcome: string(r.OutcomeStatus),
 	}
 	if g := d.Gate; g != nil {

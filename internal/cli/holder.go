@@ -122,8 +122,11 @@ func (p *Program) Session(h HolderFlags) (string, error) {
 		return h.session, nil
 	case h.SessionFile != "":
 		data, err := p.ReadFile(h.SessionFile)
+		if err != nil {
+			return "", fmt.Errorf("--session-file: %w; want a file with an access token, such as powerbox login --out writes", err)
+		}
 		text := strings.TrimSpace(string(data))
-		if err == nil && text == "" {
+		if text == "" {
 			err = fmt.Errorf("%s is empty; want an access token", h.SessionFile)
 		}
 		return text, err
@@ -185,6 +188,9 @@ func fileOf(held []holder.Capability) capabilityFile {
 // ReadCapabilities reads a capability file.
 func (p *Program) ReadCapabilities(name string) ([]holder.Capability, error) {
 	data, err := p.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w; correct the name, or write the file with: powerbox request --out %s", err, name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +318,7 @@ func (p *Program) Denied(err error, output string) error {
 	if len(d.Missing) > 0 {
 		fmt.Fprintf(p.Stdout, "  missing   %s\n", strings.Join(d.Missing, ", "))
 	}
-	if d.Fix != "" {
+	if d.Fix != "" && !strings.Contains(d.Message, d.Fix) {
 		fmt.Fprintf(p.Stdout, "  fix       %s\n", d.Fix)
 	}
 	if d.DecisionID != "" {

@@ -17,16 +17,15 @@ import (
 
 // PersonFlags say which server a person talks to, and who that person is.
 type PersonFlags struct {
-	server, session, as string
+	at          *OperatorFlags
+	session, as string
 }
 
 // AddPersonFlags adds the flags of a person to a command.
 func AddPersonFlags(cmd *cobra.Command) *PersonFlags {
-	var f PersonFlags
-	cmd.Flags().StringVar(&f.server, "server", "", "`URL` of the server (required)")
+	f := PersonFlags{at: AddOperatorFlags(cmd)}
 	cmd.Flags().StringVar(&f.session, "session-file", "", "`file` with your session, from powerbox login --out; - is standard input")
 	cmd.Flags().StringVar(&f.as, "as", "", "built-in `user` to act as; only if the server runs in dev mode")
-	Required(cmd, "server")
 	return &f
 }
 
@@ -38,10 +37,14 @@ type Person struct {
 
 // Person is the client of the person that the flags name.
 func (p *Program) Person(f *PersonFlags) (*Person, error) {
-	who := &Person{base: strings.TrimRight(f.server, "/"), as: f.as, http: NewHTTPClient()}
 	if (f.as == "") == (f.session == "") {
 		return nil, Usage(errors.New("want --session-file FILE, which powerbox login --out FILE writes, or, if the server runs with --dev, --as USER"))
 	}
+	base, err := p.ServerOf(f.at)
+	if err != nil {
+		return nil, err
+	}
+	who := &Person{base: base, as: f.as, http: NewHTTPClient()}
 	if f.session != "" {
 		data, err := p.ReadFile(f.session)
 		if err != nil {
@@ -49,7 +52,7 @@ func (p *Program) Person(f *PersonFlags) (*Person, error) {
 		}
 		who.token = strings.TrimSpace(string(data))
 	}
-	return who, SafeForToken(who.base)
+	return who, nil
 }
 
 // problemOf is the refusal of a provider.

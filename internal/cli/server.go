@@ -31,7 +31,7 @@ const OperatorTokenEnv = "POWERBOX_OPERATOR_TOKEN"
 // CallTimeout bounds one call of a verb. An [Operator] gives each piece of an answer that time.
 const CallTimeout = time.Minute
 
-// OperatorFlags say which running server an operator's verb talks to.
+// OperatorFlags say which running server a verb talks to.
 type OperatorFlags struct {
 	File   string
 	Server string
@@ -41,8 +41,28 @@ type OperatorFlags struct {
 func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 	var o OperatorFlags
 	cmd.Flags().StringVarP(&o.File, "config", "c", DefaultConfig, "configuration `file` of the server")
-	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; default: issuer.url of the configuration")
+	cmd.Flags().StringVar(&o.Server, "server", "", "`URL` of the server; default: issuer.url of the configuration, or the one server that you are logged in at")
 	return &o
+}
+
+// ServerOf is the running server that a verb talks to: that of --server, or of the
+// configuration, or, where there is no configuration, the one that the user is logged in at.
+// The shared token of operators is for the server that its user names: it goes to none that
+// only a login names.
+func (p *Program) ServerOf(o *OperatorFlags) (string, error) {
+	base := strings.TrimRight(o.Server, "/")
+	if base == "" {
+		c, err := p.LoadConfig(o.File)
+		if errors.Is(err, os.ErrNotExist) && o.File == DefaultConfig && p.Env(OperatorTokenEnv) == "" {
+			base, err = p.loggedInAt(err)
+		} else if err == nil {
+			base = c.Issuer.URL
+		}
+		if err != nil {
+			return "", fmt.Errorf("%w\nname the server with --server, or the configuration with --config", err)
+		}
+	}
+	return base, SafeForToken(base)
 }
 
 // Operator is the interface of a running server, for operators.
@@ -59,33 +79,26 @@ type Operator struct {
 // the session of powerbox login, or by the shared token in the server's directory. The
 // session comes before that file, so that every change has a name.
 func (p *Program) Operator(o *OperatorFlags) (*Operator, error) {
-	op := &Operator{Base: strings.TrimRight(o.Server, "/"), Token: p.Env(OperatorTokenEnv), HTTP: NewHTTPClient(), Now: p.Now}
-	var c *config.Config
-	var unread error
-	if op.Base == "" || op.Token == "" {
-		if c, unread = p.LoadConfig(o.File); unread == nil && op.Base == "" {
-			op.Base = c.Issuer.URL
-		}
-	}
-	if op.Base == "" {
-		return nil, fmt.Errorf("%w\nname the server with --server, or the configuration with --config", unread)
-	}
-	if err := SafeForToken(op.Base); err != nil {
+	base, err := p.ServerOf(o)
+	if err != nil {
 		return nil, err
 	}
+	op := &Operator{Base: base, Token: p.Env(OperatorTokenEnv), HTTP: NewHTTPClient(), Now: p.Now}
 	if op.Token == "" {
-		return op, p.authorize(op, c, unread)
+		return op, p.authorize(op, o.File)
 	}
 	return op, nil
 }
 
 // authorize finds who calls, where the environment does not say.
-func (p *Program) authorize(op *Operator, c *config.Config, unread error) error {
+func (p *Program) authorize(op *Operator, file string) error {
 	_, err := p.LoadSession(op.Base)
-	switch {
-	case err == nil:
+	if err == nil {
 		op.session = func(ctx context.Context) (string, error) { return p.sessionToken(ctx, op.Base) }
 		return nil
+	}
+	c, unread := p.LoadConfig(file)
+	switch {
 	case !errors.Is(err, ErrNoSession) && p.Env("HOME")+p.Env("XDG_CONFIG_HOME") != "":
 		return err
 	case unread != nil:

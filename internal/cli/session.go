@@ -90,6 +90,32 @@ func (p *Program) LoadSession(server string) (Session, error) {
 	return s, nil
 }
 
+// loggedInAt is the one server that the user is logged in at; unread where there is none.
+func (p *Program) loggedInAt(unread error) (string, error) {
+	folder, err := p.ConfigFolder()
+	if err != nil {
+		return "", unread
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "sessions", "*.json"))
+	if err != nil {
+		return "", err
+	}
+	var servers []string
+	for _, file := range files {
+		var s Session
+		if data, err := os.ReadFile(file); err == nil && json.Unmarshal(data, &s) == nil && s.Server != "" {
+			servers = append(servers, s.Server)
+		}
+	}
+	switch len(servers) {
+	case 0:
+		return "", unread
+	case 1:
+		return servers[0], nil
+	}
+	return "", fmt.Errorf("you are logged in at several servers: %s", strings.Join(servers, ", "))
+}
+
 // SaveSession keeps a session, with mode 0600.
 func (p *Program) SaveSession(s Session) error {
 	file, err := p.SessionFile(s.Server)
@@ -237,16 +263,4 @@ func LoginAt(ctx context.Context, server string) (LoginInfo, error) {
 		return l, fmt.Errorf("%s does not say how people log in", server)
 	}
 	return l, nil
-}
-
-// ServerOf is the server that the flags name, or the configuration.
-func (p *Program) ServerOf(o *OperatorFlags) (string, error) {
-	if server := strings.TrimRight(o.Server, "/"); server != "" {
-		return server, SafeForToken(server)
-	}
-	c, err := p.LoadConfig(o.File)
-	if err != nil {
-		return "", fmt.Errorf("%w\nname the server with --server, or the configuration with --config", err)
-	}
-	return c.Issuer.URL, SafeForToken(c.Issuer.URL)
 }

@@ -56,7 +56,7 @@ func (p *Program) OperatorVerb(cmd *cobra.Command) *Verb {
 	}}
 }
 
-// PersonVerb adds the flags of a command that calls the server as a person: --output, --server, --session-file and --as.
+// PersonVerb adds the flags of a command that calls the server as a person: --output, --config, --server, --session-file and --as.
 // JSON is printed as the server answered it.
 func (p *Program) PersonVerb(cmd *cobra.Command) *Verb {
 	flags := AddPersonFlags(cmd)

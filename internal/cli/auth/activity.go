@@ -14,7 +14,7 @@ func newAgentActivity(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "activity",
 		Short:   "As a person, list the activity of your agents, newest first",
-		Example: "  powerbox agent activity --server https://bank.example --session-file session",
+		Example: "  powerbox agent activity --session-file session",
 		Args:    cobra.NoArgs,
 	}
 	v := p.PersonVerb(cmd)
@@ -53,7 +53,7 @@ func newAgentForget(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "forget AGENT",
 		Short:   "As a person, delete the stored data of an ended agent",
-		Example: "  powerbox agent forget agt_... --server https://bank.example --session-file session",
+		Example: "  powerbox agent forget agt_... --session-file session",
 		Long: "Forget deletes the agent's name, its reasons, its denied requests and its activity. Evidence keeps its records, with ids\n" +
 			"and without texts.",
 		Args: cobra.ExactArgs(1),

@@ -16,7 +16,7 @@ import (
 func newAgentHosts(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hosts", Short: "As a person, list your hosts; as an administrator, all hosts", Args: cobra.NoArgs,
-		Example: "  powerbox agent hosts --server https://bank.example --session-file session",
+		Example: "  powerbox agent hosts --session-file session",
 	}
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +41,7 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 			"asking. Defaults that change something need a passkey: the answer names the page. Autonomous agents of the host are\n" +
 			"claimed for the user, and end.",
 		Args:    cobra.ExactArgs(1),
-		Example: "  powerbox agent link hst_... --user user:alice --server https://bank.example --session-file session",
+		Example: "  powerbox agent link hst_... --user user:alice --session-file session",
 	}
 	v := p.PersonVerb(cmd)
 	cmd.Flags().StringVar(&user, "user", "", "principal that the host is linked to, such as user:alice (required)")
@@ -76,7 +76,7 @@ func newAgentUnlink(p *cli.Program) *cobra.Command {
 		Use:     "unlink HOST",
 		Short:   "As a person, unlink one of your hosts",
 		Long:    "Unlink ends the agents of the host that act for you. The provider still knows the host.",
-		Example: "  powerbox agent unlink hst_... --server https://bank.example --session-file session",
+		Example: "  powerbox agent unlink hst_... --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
 	v := p.PersonVerb(cmd)

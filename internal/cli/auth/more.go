@@ -240,7 +240,7 @@ func newAgentInvite(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "invite",
 		Short:   "As an administrator, create a token that enrolls one host",
-		Example: "  powerbox agent invite --name ci --server https://bank.example --session-file session",
+		Example: "  powerbox agent invite --name ci --session-file session",
 		Long: "Invite prepares a host whose key is not known yet. The token works once, within one hour. Give it to the person who runs\n" +
 			"powerbox agent enroll-host on that host.",
 		Args: cobra.NoArgs,

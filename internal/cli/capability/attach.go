@@ -193,6 +193,11 @@ func attachSettings(p *cli.Program, c *config.Attach, log *slog.Logger) (attach.
 		if err != nil {
 			return out, err
 		}
+		for _, h := range held {
+			if !slices.ContainsFunc(c.Agents, func(a config.AttachAgent) bool { return attach.CardBase(a.Card) == strings.TrimRight(h.Agent, "/") }) {
+				log.Warn("a capability is of an agent that is not attached, by its URL", slog.String("file", string(name)), slog.String("agent", h.Agent))
+			}
+		}
 		out.Held = append(out.Held, held...)
 	}
 	for _, a := range c.Agents {

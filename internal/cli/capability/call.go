@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,12 +74,9 @@ func newCall(p *cli.Program) *cobra.Command {
 		if err := checkVia(c.via); err != nil {
 			return err
 		}
-		arguments, err := powerbox.ParseValue([]byte(c.arguments))
-		if err == nil && arguments.Kind() != powerbox.KindObject {
-			err = errors.New(`want an object such as {"title": "x"}`)
-		}
+		arguments, err := c.readArguments()
 		if err != nil {
-			return cli.Usage(fmt.Errorf("--arguments: %w", err))
+			return err
 		}
 		if c.via == viaAgentAuth {
 			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature"); err != nil {
@@ -97,6 +97,9 @@ func newCall(p *cli.Program) *cobra.Command {
 		}
 		result, err := call(cmd.Context(), p, client, agent, c, arguments)
 		if err != nil {
+			if denied := (*holder.Denied)(nil); errors.As(err, &denied) {
+				defer advise(p, agent, c)
+			}
 			return p.Denied(err, *output)
 		}
 		if *output == "json" {
@@ -107,6 +110,32 @@ func newCall(p *cli.Program) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// readArguments returns the arguments of the skill, which are an object.
+func (c *callFlags) readArguments() (powerbox.Value, error) {
+	arguments, err := powerbox.ParseValue([]byte(c.arguments))
+	switch {
+	case err != nil:
+		return arguments, cli.Usage(fmt.Errorf(`--arguments is not JSON: %w; want an object such as {"title": "x"}`, err))
+	case arguments.Kind() != powerbox.KindObject:
+		return arguments, cli.Usage(errors.New(`--arguments is no JSON object; want one such as {"title": "x"}`))
+	}
+	return arguments, nil
+}
+
+// advise says what the holder can do about a call that was denied.
+func advise(p *cli.Program, agent holder.Agent, c callFlags) {
+	if len(agent.Skills) == 0 {
+		return // the card says nothing about authority
+	}
+	grants, _, err := agent.Needs(c.skill)
+	switch {
+	case err == nil && c.capability == "":
+		cli.Printf(p.Stderr, "powerbox: request a capability with: powerbox request %s --grant %s --purpose TEXT --out FILE, and call with --capability FILE\n", agent.Base, strings.Join(grants, ","))
+	case err != nil:
+		cli.Printf(p.Stderr, "powerbox: the agent has no skill %q; it has %s\n", c.skill, strings.Join(slices.Sorted(maps.Keys(agent.Skills)), ", "))
+	}
 }
 
 func (c *callFlags) addNeeds(cmd *cobra.Command) {

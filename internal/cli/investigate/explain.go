@@ -152,11 +152,20 @@ func (x *explainer) explain(ctx context.Context, thing string) (explanation, err
 	if err != nil {
 		return explanation{}, err
 	}
+	if !isCapabilityFile(data) && !isTokens(data) {
+		return explanation{}, cli.Invalid(fmt.Errorf("%s is no capability file, chain or token; want a file that powerbox request wrote", thing))
+	}
 	e, err := x.tokens(ctx, data)
 	if problem := (*token.Error)(nil); errors.As(err, &problem) {
 		err = cli.Invalid(fmt.Errorf("%s is no capability file, chain or token: %w; want a file that powerbox request wrote", thing, err))
 	}
 	return e, err
+}
+
+// isTokens reports whether data can be a chain of compact tokens, in a list or joined.
+func isTokens(data []byte) bool {
+	text := strings.TrimSpace(string(data))
+	return strings.HasPrefix(text, "[") || strings.Contains(text, ".") && !strings.ContainsAny(text, " \n:{")
 }
 
 // readThing returns the content of a file, or thing if it is a token.

@@ -18,10 +18,11 @@ func newTrace(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace TASK | TRACE_ID | RECORD | --incident AGENT",
 		Short: "Show every recorded call of a task",
-		Long: "Trace shows for each call the caller, the agent, the authority, its restrictions, the decision and the outcome. TASK is\n" +
-			"the id of a task or context. TRACE_ID is a W3C Trace Context id (32 hex characters), RECORD a decision (rec_...). A task\n" +
-			"covers its own records and the records of the same trace. A call appears below the call that caused it. An agent may use\n" +
-			"the same task ids in several tenants: trace shows all of them, or the tenant of --tenant.\n" +
+		Long: "Trace shows for each call the caller, the agent, the authority, who or which policies granted it, its restrictions, the\n" +
+			"decision and the outcome. People are named to readers who may see their answers. TASK is the id of a task or context.\n" +
+			"TRACE_ID is a W3C Trace Context id (32 hex characters), RECORD a decision (rec_...). A task covers its own records and\n" +
+			"the records of the same trace. A call appears below the call that caused it. An agent may use the same task ids in\n" +
+			"several tenants: trace shows all of them, or the tenant of --tenant.\n" +
 			"\n" +
 			"--incident AGENT shows the actions of an agent or holder (for example key:THUMBPRINT) since --since: the resources,\n" +
 			"the delegations, the authority that remains, and the commands that stop it.",
@@ -83,6 +84,23 @@ func printTrace(p *cli.Program, t audit.Traced) error {
 	return nil
 }
 
+// grantedBy says who granted a capability, and under which policies; "" where that is not on record.
+func grantedBy(s audit.TraceStep) string {
+	var said []string
+	switch {
+	case s.Question != "" && len(s.GrantedBy) > 0:
+		said = append(said, fmt.Sprintf("by %s (%s)", plain.Printable(strings.Join(s.GrantedBy, ", ")), s.Question))
+	case s.Question != "":
+		said = append(said, fmt.Sprintf("by people whose answers you may not see (%s)", plain.Printable(s.Question)))
+	case len(s.GrantedBy) > 0:
+		said = append(said, "by the operator "+plain.Printable(strings.Join(s.GrantedBy, ", ")))
+	}
+	if s.Policy != "" {
+		said = append(said, "by policy "+plain.Printable(s.Policy))
+	}
+	return strings.Join(said, ", ")
+}
+
 // printTraceHop prints one decision, and under it what it led to.
 func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
 	cli.Printf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), plain.Printable(h.Requester), h.Agent, plain.Unescaped(h.What()), h.Record)
@@ -95,6 +113,7 @@ func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
 	line("why", "%s", plain.Unescaped(h.Purpose))
 	for _, s := range h.Under {
 		line("under", "%s%s%s", s.Capability, plain.Prefixed(", requested by ", plain.Printable(s.By)), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
+		line("granted", "%s", grantedBy(s))
 	}
 	if len(h.Under) == 0 {
 		line("under", "%s", plain.Prefixed("no capability; mode ", h.Mode))

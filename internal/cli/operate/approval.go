@@ -68,7 +68,7 @@ func newApprovalList(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the requests that wait for you",
-		Example: "  powerbox approval list --server https://bank.example --session-file session",
+		Example: "  powerbox approval list --session-file session",
 		Args:    cobra.NoArgs,
 	}
 	v := p.PersonVerb(cmd)
@@ -108,7 +108,7 @@ func newApprovalShow(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show CODE",
 		Short:   "Show one request, by its code or id",
-		Example: "  powerbox approval show KV7N-9G3G --server https://bank.example --session-file session",
+		Example: "  powerbox approval show KV7N-9G3G --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
 	v := p.PersonVerb(cmd)
@@ -173,7 +173,7 @@ func newApprovalApprove(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve CODE",
 		Short: "Approve a request, or a part of it",
-		Example: "  powerbox approval approve KV7N-9G3G --server https://bank.example --session-file session\n" +
+		Example: "  powerbox approval approve KV7N-9G3G --session-file session\n" +
 			"  powerbox approval approve KV7N-9G3G --server http://127.0.0.1:4850 --as alice --only check_balance",
 		Args: cobra.ExactArgs(1),
 	}
@@ -213,7 +213,7 @@ func newApprovalDeny(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "deny CODE",
 		Short:   "Deny a request",
-		Example: "  powerbox approval deny KV7N-9G3G --reason 'not this quarter' --server https://bank.example --session-file session",
+		Example: "  powerbox approval deny KV7N-9G3G --reason 'not this quarter' --session-file session",
 		Args:    cobra.ExactArgs(1),
 	}
 	v := p.PersonVerb(cmd)
@@ -272,7 +272,7 @@ func newApprovalWatch(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch",
 		Short:   "Show new requests until interrupted",
-		Example: "  powerbox approval watch --server https://bank.example --session-file session",
+		Example: "  powerbox approval watch --session-file session",
 		Args:    cobra.NoArgs,
 	}
 	f := cli.AddPersonFlags(cmd)

@@ -99,7 +99,7 @@ func newApprovalRevoke(p *cli.Program) *cobra.Command {
 		Use: "revoke ASK", Short: "Revoke an approval and everything issued for it", Args: cobra.ExactArgs(1),
 		Long: "Revoke ends everything that was issued for an approval and everything derived from it. Pending grants are not issued.\n" +
 			"powerbox approval list names your approvals. To revoke grants of Agent Auth, use powerbox grant revoke.",
-		Example: "  powerbox approval revoke ask_... --server https://bank.example --session-file session",
+		Example: "  powerbox approval revoke ask_... --session-file session",
 	}
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

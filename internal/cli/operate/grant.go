@@ -14,7 +14,7 @@ import (
 func newGrant(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "grant", Short: "Manage single grants, and accept a wider agent card",
-		Example: "  powerbox grant list --server https://bank.example --session-file session",
+		Example: "  powerbox grant list --session-file session",
 		Long: "A person adds and revokes the grants of their Agent Auth agents, one grant at a time.\n" +
 			"\n" +
 			"An operator accepts a wider card of an agent. Each grant is bound to the card at that time. If the card later offers or\n" +

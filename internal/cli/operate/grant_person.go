@@ -16,7 +16,7 @@ import (
 func newGrantList(p *cli.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "As a person, list the grants of your agents at a provider", Args: cobra.NoArgs,
-		Example: "  powerbox grant list --server https://bank.example --session-file session",
+		Example: "  powerbox grant list --session-file session",
 	}
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,7 @@ func newGrantAdd(p *cli.Program) *cobra.Command {
 		Long: "Add gives one capability that the agent did not request. A capability that changes something needs a passkey: give it\n" +
 			"on the page /hosts.",
 		Args: cobra.ExactArgs(2),
-		Example: "  powerbox grant add agt_... list_accounts --server https://bank.example --session-file session\n" +
+		Example: "  powerbox grant add agt_... list_accounts --session-file session\n" +
 			"  powerbox grant add agt_... transfer_money --constraints '{\"amount\": {\"max\": 100}}' --server http://127.0.0.1:4850 --as alice",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
@@ -74,7 +74,7 @@ func newGrantRevoke(p *cli.Program) *cobra.Command {
 		Long: "Revoke ends one grant from the next call on. The agent keeps its other grants. To end the agent with all its grants,\n" +
 			"use the page /hosts, or powerbox agent disconnect on its host.",
 		Args:    cobra.ExactArgs(2),
-		Example: "  powerbox grant revoke agt_... transfer_money --server https://bank.example --session-file session",
+		Example: "  powerbox grant revoke agt_... transfer_money --session-file session",
 	}
 	output, f := cli.OutputFlag(cmd), cli.AddPersonFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -122,16 +122,11 @@ func searcher(p *cli.Program, o *cli.OperatorFlags, session string) (*cli.Operat
 	if err != nil {
 		return nil, err
 	}
-	base := o.Server
-	if base == "" {
-		c, err := p.LoadConfig(o.File)
-		if err != nil {
-			return nil, fmt.Errorf("%w\nname the server with --server, or the configuration with --config", err)
-		}
-		base = c.Issuer.URL
+	base, err := p.ServerOf(o)
+	if err != nil {
+		return nil, err
 	}
-	op := &cli.Operator{Base: strings.TrimRight(base, "/"), Token: strings.TrimSpace(string(data)), HTTP: cli.NewHTTPClient(), Now: p.Now}
-	return op, cli.SafeForToken(op.Base)
+	return &cli.Operator{Base: base, Token: strings.TrimSpace(string(data)), HTTP: cli.NewHTTPClient(), Now: p.Now}, nil
 }
 
 func printListed(p *cli.Program, all []json.RawMessage) error {

@@ -53,6 +53,19 @@ func requester(caller identity.Caller) string {
 	return caller.Holder.ID
 }
 
+// answering adds to the details of a request the question to which people said yes.
+func answering(said json.RawMessage, question string) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(said, &all); err != nil {
+		return said // the issuer made it, so that it is an object
+	}
+	all["question"], _ = json.Marshal(question) // text always has a JSON form
+	if out, err := json.Marshal(all); err == nil {
+		return out
+	}
+	return said
+}
+
 // details makes the free object of an intent or an outcome. The values are the
 // issuer's own and always have a JSON form.
 func details(v map[string]any) json.RawMessage {

@@ -382,6 +382,9 @@ func (i *Issuer) issue(ctx context.Context, record evidence.Record, caller ident
 	if slices.ContainsFunc(issued, func(c Capability) bool { return c.Legacy }) {
 		record.Details.Reasons = append(record.Details.Reasons, evidence.Reason{Code: "legacy_grant", Message: "a legacy grant wraps a service without capability support: reduced security"})
 	}
+	if by != nil {
+		record.Intent.Details = answering(record.Intent.Details, by.ID)
+	}
 	record.OutcomeStatus = evidence.Achieved
 	var refusal *Refusal
 	change := func(tx Tx, questions Questions) error {

@@ -89,6 +89,9 @@ func (q Query) speaks(e Entry) bool {
 	if len(q.Versions) == 0 && len(q.Bindings) == 0 {
 		return true
 	}
+	if len(q.Versions) == 0 && slices.ContainsFunc(e.Interfaces, func(i agentcard.Interface) bool { return i.Revision != "" && slices.Contains(q.Bindings, i.Binding) }) {
+		return true // an MCP server speaks no version of A2A
+	}
 	needs := agentcard.Needs{Versions: q.Versions, Bindings: q.Bindings}
 	if len(q.Versions) == 0 {
 		needs.Versions = []string{"1.0", "0.3"}
