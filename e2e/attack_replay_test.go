@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // straight sends requests to one address, under whatever name they are for.
@@ -76,6 +81,115 @@ func TestATK128_ServerAndGateway(t *testing.T) {
 			if a := w.through(way[1]).post(at, body, h.Clone()); a.reason() != "proof_replayed" {
 				t.Errorf("ATK-128 the proof of a %s at %q, then at %q: %s", kind, way[0], way[1], a.Raw)
 			}
+		}
+	}
+}
+
+// beside is a town whose agent "again" has powerbox attach in front of it.
+type beside struct {
+	*town
+	in     string // address of the inbound side
+	config string
+	key    *token.PrivateKey
+	attach *attached
+	alice  *caller
+	held   granted // of "again"
+}
+
+func startBeside(t *testing.T) *beside {
+	b := &beside{in: address(t), key: newKey(t)}
+	file := filepath.Join(t.TempDir(), "again.yaml")
+	text := "agents:\n  - {id: again, upstream: \"http://" + b.in + "\", mode: require}\n" +
+		"offers:\n  again: [{id: again:read, operations: [search]}]\n" +
+		"skills:\n  again: [{skill: search_documents, grant: again:read, operation: search}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.town = start(t, options{extra: "include: [" + file + "]\n", policies: defaultPolicies + `
+permit(principal == User::"user:alice", action in Action::"again/again:read", resource == Agent::"again");`})
+	b.alice = b.caller(aliceToken)
+	b.config = documentsThrough(b.town) + "    floor: [search_documents]\n" +
+		"inbound: {listen: \"" + b.in + "\", forward: \"" + b.documents.url + "\", agent: \"" + b.agentURL("again") + "\"}\n"
+	b.run()
+	reachable(t, b.agentURL("again")+cardPath)
+	return b
+}
+
+// run starts attach, again where it ran.
+func (b *beside) run() {
+	if b.attach != nil {
+		_ = b.attach.end()
+	}
+	b.attach = b.town.attach("again", b.key, b.config, "--session-file", b.sessionFile())
+}
+
+// called makes a call through the gateway at a time, and returns what the agent got.
+func (b *beside) called(t *testing.T, at time.Time) received {
+	t.Helper()
+	b.documents.forget()
+	if b.held.Token == "" {
+		b.held = b.alice.request("again", map[string]any{"grants": []string{"again:read"}, "purpose": "p"})[0]
+	}
+	body, args := data("search_documents", map[string]any{"query": "x"}), map[string]any{"query": "x"}
+	allowed(t, b.alice.present("again", body, proven{chain: []string{b.held.Token}, operation: "again/again:read/search", arguments: args, at: at}))
+	got := b.documents.got()
+	if len(got) != 1 {
+		t.Fatalf("the agent got %d calls\n%s", len(got), b.attach.out)
+	}
+	return got[0]
+}
+
+// again sends a call past the gateway, with the context that it came with.
+func (b *beside) again(call received) answer {
+	return b.post("http://"+b.in, call.body, http.Header{"Powerbox-Context": {call.header.Get("Powerbox-Context")}})
+}
+
+// TestATK129_AContextIsUsedOnce presents a signed context that attach has seen, at once and
+// after attach was started again.
+func TestATK129_AContextIsUsedOnce(t *testing.T) {
+	b := startBeside(t)
+	call := b.called(t, time.Time{})
+	b.documents.forget()
+	if a := b.again(call); a.reason() != "context" || !strings.Contains(a.Error.Message, "used before") {
+		t.Errorf("ATK-129 a context for the second time: %s", a.Raw)
+	}
+	b.run()
+	if a := b.again(call); a.reason() != "context" || !strings.Contains(a.Error.Message, "made before this process began") {
+		t.Errorf("ATK-129 a context from before the start: %s", a.Raw)
+	}
+	if n := len(b.documents.got()); n > 0 {
+		t.Errorf("ATK-129 %d of them reached the agent", n)
+	}
+	b.called(t, time.Time{}) // at once: the first second is waited for
+}
+
+// TestATK129_TheClockOfAttachJumps moves the clocks of server and attach ahead and back, with
+// a call in between, at which ended contexts are forgotten.
+func TestATK129_TheClockOfAttachJumps(t *testing.T) {
+	b := startBeside(t)
+	ahead := b.moves(nil)
+	b.run()
+	call := b.called(t, time.Time{})
+	ahead("120s")
+	b.called(t, time.Now().Add(2*time.Minute))
+	ahead("0s")
+	if a := b.again(call); a.reason() != "context" || !strings.Contains(a.Error.Message, "used before") {
+		t.Errorf("ATK-129 a used context after the jump: %s", a.Raw)
+	}
+}
+
+// TestATK130_HeadersOfOneConnection has a client of attach name headers in Connection, by
+// which a proxy takes them off: those that attach puts on, and those by which it reads the call.
+func TestATK130_HeadersOfOneConnection(t *testing.T) {
+	b := startBeside(t)
+	body := data("search_documents", map[string]any{"query": "x"})
+	for _, named := range []string{"close", "Powerbox-Purpose", "powerbox-capability, POWERBOX-PROOF", "close, A2A-Extensions, X", "Content-Length", "Accept"} {
+		b.documents.forget()
+		a := b.attach.post(b.attach.agentURL("documents"), body, http.Header{"Connection": {named}})
+		allowed(t, a)
+		d := b.decided(a)
+		if d.Decision != "ALLOW" || d.Intent.Purpose != "uncorrelated" || d.Powerbox.Capability == "" || len(b.documents.got()) != 1 {
+			t.Errorf("ATK-130 Connection: %s: %+v", named, d)
 		}
 	}
 }
