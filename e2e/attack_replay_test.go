@@ -1,6 +1,12 @@
 package e2e
 
 import (
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -190,6 +196,54 @@ func TestATK130_HeadersOfOneConnection(t *testing.T) {
 		d := b.decided(a)
 		if d.Decision != "ALLOW" || d.Intent.Purpose != "uncorrelated" || d.Powerbox.Capability == "" || len(b.documents.got()) != 1 {
 			t.Errorf("ATK-130 Connection: %s: %+v", named, d)
+		}
+	}
+}
+
+// otherwise writes the signature of a compact JWS of ES256 in the other way there is: of r
+// and s, n-s verifies as well.
+func otherwise(t *testing.T, compact string) string {
+	t.Helper()
+	i := strings.LastIndexByte(compact, '.') + 1
+	signature, err := base64.RawURLEncoding.DecodeString(compact[i:])
+	if err != nil || len(signature) != 64 {
+		t.Fatalf("a signature of %d bytes: %v", len(signature), err)
+	}
+	s := new(big.Int).SetBytes(signature[32:])
+	s.Sub(elliptic.P256().Params().N, s).FillBytes(signature[32:])
+	return compact[:i] + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// TestATK131_ASignatureIsWrittenInTwoWays presents a context of ES256 to attach a second time,
+// with its signature written otherwise. The gateway is one whose keys are held by a service
+// without Ed25519.
+func TestATK131_ASignatureIsWrittenInTwoWays(t *testing.T) {
+	key, err := token.GenerateKey(token.ES256, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jwk := strings.Replace(key.Public().JWK().String(), "{", `{"kid":"`+key.Public().Thumbprint()+`",`, 1)
+	gateway := httpServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"keys":[`+jwk+`]}`) })
+	w, in := start(t, options{}), address(t)
+	a := w.attach("again", newKey(t), documentsThrough(w)+"inbound: {listen: \""+in+"\", forward: \""+w.documents.url+"\", agent: \""+gateway+"/agents/again\"}\n")
+	for n := range 2 {
+		body, now := data("search_documents", map[string]any{"query": fmt.Sprint(n)}), time.Now()
+		compact, err := token.SignContext(key, token.Context{
+			Issuer: gateway + "/agents/again", Audience: "again", IssuedAt: now, Expires: now.Add(time.Minute), Mode: "require", Basis: "capability",
+			Digest: token.DigestOf(body), Decision: fmt.Sprintf("rec_%d", n),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ways := []string{compact, otherwise(t, compact)}
+		if n == 1 {
+			ways[0], ways[1] = ways[1], ways[0]
+		}
+		w.documents.forget()
+		allowed(t, w.post("http://"+in, body, http.Header{"Powerbox-Context": {ways[0]}}))
+		again := w.post("http://"+in, body, http.Header{"Powerbox-Context": {ways[1]}})
+		if again.reason() != "context" || !strings.Contains(again.Error.Message, "used before") || len(w.documents.got()) != 1 {
+			t.Errorf("ATK-131 the second way, %d: %s\n%s", n, again.Raw, a.out)
 		}
 	}
 }

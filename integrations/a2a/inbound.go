@@ -2,7 +2,6 @@ package powerboxa2a
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -117,7 +116,7 @@ func (in *Inbound) admit(ctx context.Context, compact string, body []byte) (*Tas
 	if verified.IssuedAt.Before(in.began) {
 		return nil, &errContext{"context_before_start", "the context was made before this process began, so it may have been used; repeat the call"}
 	}
-	if sum := sha256.Sum256([]byte(compact)); !in.used.Use(string(sum[:]), verified.Expires, now) {
+	if sum := token.ContextID(compact); !in.used.Use(string(sum[:]), verified.Expires, now) {
 		return nil, &errContext{"context_replayed", "the context was used before; it serves for one request"}
 	}
 	return in.newTask(verified), nil

@@ -3,7 +3,6 @@ package attach
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -151,7 +150,7 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	if verified.Issuer != in.Agent {
 		return nil, fmt.Errorf("the context is of issuer %q; want %q", verified.Issuer, in.Agent)
 	}
-	sum := sha256.Sum256([]byte(compact))
+	sum := token.ContextID(compact)
 	if err := in.once(verified, sum, now); err != nil {
 		return nil, err
 	}
