@@ -185,16 +185,19 @@ func TestATK129_TheClockOfAttachJumps(t *testing.T) {
 }
 
 // TestATK130_HeadersOfOneConnection has a client of attach name headers in Connection, by
-// which a proxy takes them off: those that attach puts on, and those by which it reads the call.
+// which attach and the proxy in front of the gateway take them off: those that attach puts on,
+// and those by which it reads the call.
 func TestATK130_HeadersOfOneConnection(t *testing.T) {
-	b := startBeside(t)
+	w, _ := startRemote(t, 1, options{})
+	attach := w.attach("attach", newKey(t), documentsThrough(w)+"    floor: [search_documents]\n"+
+		"inbound: {listen: \""+address(t)+"\", forward: \""+w.mail.url+"\", agent: \""+w.agentURL("mail")+"\"}\n", "--session-file", w.sessionFile())
 	body := data("search_documents", map[string]any{"query": "x"})
 	for _, named := range []string{"close", "Powerbox-Purpose", "powerbox-capability, POWERBOX-PROOF", "close, A2A-Extensions, X", "Content-Length", "Accept"} {
-		b.documents.forget()
-		a := b.attach.post(b.attach.agentURL("documents"), body, http.Header{"Connection": {named}})
+		w.documents.forget()
+		a := attach.post(attach.where.Proxy+"/agents/documents", body, http.Header{"Connection": {named}})
 		allowed(t, a)
-		d := b.decided(a)
-		if d.Decision != "ALLOW" || d.Intent.Purpose != "uncorrelated" || d.Powerbox.Capability == "" || len(b.documents.got()) != 1 {
+		d := w.decided(a)
+		if d.Decision != "ALLOW" || d.Intent.Purpose != "uncorrelated" || d.Powerbox.Capability == "" || len(w.documents.got()) != 1 {
 			t.Errorf("ATK-130 Connection: %s: %+v", named, d)
 		}
 	}
