@@ -243,8 +243,8 @@ func TestATK20_ProofsOfCallers(t *testing.T) {
 	}
 }
 
-// TestATK128_AProofOfARequestThatIsNoCall uses up the proof of a caller who asks for
-// capabilities where calls use theirs.
+// TestATK128_AProofOfARequestThatIsNoCall uses up the proof of a caller that requests
+// capabilities in the memory that calls use.
 func TestATK128_AProofOfARequestThatIsNoCall(t *testing.T) {
 	w := newTown(t)
 	caller := func(id string) Caller {
