@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -150,11 +151,10 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	if verified.Issuer != in.Agent {
 		return nil, fmt.Errorf("the context is of issuer %q; want %q", verified.Issuer, in.Agent)
 	}
-	sum := token.ContextID(compact)
-	if err := in.once(verified, sum, now); err != nil {
+	if err := in.once(verified, token.ContextID(compact), now); err != nil {
 		return nil, err
 	}
-	c := &came{task: newTask(in.attach.config.Client.Key.Public()), id: newLink(), context: sum, trace: traceID(s.header)}
+	c := &came{task: newTask(in.attach.config.Client.Key.Public()), id: newLink(), context: sha256.Sum256([]byte(compact)), trace: traceID(s.header)}
 	c.cameIn = true
 	if c.trace == "" {
 		c.trace = newTrace()

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"crypto/sha256"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ const (
 type came struct {
 	*task
 	id      string   // in tracestate
-	context [32]byte // token.ContextID of its Powerbox-Context
+	context [32]byte // hash of its Powerbox-Context, with the signature: it cannot be guessed
 	trace   string   // trace id of its traceparent, "" for none
 	tenant  string   // of the agent beside us, in which the call is
 	names   []string // its task and context, as the call or its answer has them
@@ -101,7 +102,7 @@ func (l *links) find(selects func(*came) bool) *task {
 // where it is there; a trace that is of no task, or of two, says nothing.
 func (in *inbound) linked(h http.Header, peer string, call a2a.Call) *task {
 	if context := h.Get(headerContext); context != "" {
-		sum := token.ContextID(context)
+		sum := sha256.Sum256([]byte(context))
 		return in.links.find(func(c *came) bool { return c.context == sum })
 	}
 	if id := traceState(h); id != "" {
