@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,13 +47,13 @@ func (w *town) attach(name string, key *token.PrivateKey, config string, flags .
 	file := name + ".yaml"
 	w.write(file, config)
 	a := &attached{key: key, out: &lockedBuffer{}}
-	a.process = exec.Command(binary, append([]string{
+	a.process = exec.Command(cmp.Or(w.program, binary), append([]string{
 		"attach", "--output", "json", "--config", filepath.Join(w.dir, file), "--key", w.keyFile(name+".jwk", key),
 	}, flags...)...)
 	if !strings.HasPrefix(config, "listen:") {
 		a.process.Args = append(a.process.Args, "--listen", "127.0.0.1:0")
 	}
-	a.process.Stderr = a.out
+	a.process.Stderr, a.process.Env = a.out, append(os.Environ(), w.env...)
 	stdout, err := a.process.StdoutPipe()
 	if err != nil {
 		w.t.Fatal(err)

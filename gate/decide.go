@@ -191,17 +191,34 @@ func (g *Gate) useSession(call *Call, basis Basis, now time.Time) []evidence.Rea
 	return g.use(call, g.Sessions, c.Holder+" "+c.ProofID, c.ProofUntil, now)
 }
 
+// UseCaller uses up the proof of a caller whose request presents no capability and makes no
+// call, such as one for capabilities. It returns why the proof does not serve: it may have
+// been used at another gateway of the agent (ATK-128).
+func (g *Gate) UseCaller(agent string, c Caller) []evidence.Reason {
+	if g.Sessions == nil || c.ProofID == "" {
+		return nil
+	}
+	return g.proofUsed(g.Sessions, ProofUse{Agent: agent}, c.Holder+" "+c.ProofID, c.ProofUntil, g.Now())
+}
+
 // use uses up a proof of a call, and returns why it does not serve.
 func (g *Gate) use(call *Call, replay Replay, id string, until, now time.Time) []evidence.Reason {
+	why := g.proofUsed(replay, ProofUse{call.Target.ID, call.Reads}, id, until, now)
+	if why == nil && g.Revocations.Stale(call.Reads) {
+		return because(CodeStale) // the answer may have come late
+	}
+	return why
+}
+
+// proofUsed uses up a proof.
+func (*Gate) proofUsed(replay Replay, call ProofUse, id string, until, now time.Time) []evidence.Reason {
 	fresh, err := false, error(nil)
 	if r, ok := replay.(EffectReplay); ok {
-		fresh, err = r.UseFor(call.Reads, id, until, now)
+		fresh, err = r.UseFor(call, id, until, now)
 	} else {
 		fresh = replay.Use(id, until, now)
 	}
 	switch {
-	case err == nil && fresh && g.Revocations.Stale(call.Reads):
-		return because(CodeStale) // the answer may have come late
 	case err != nil:
 		return untold("whether the proof was used before cannot be told now; sign a new one in a moment")
 	case !fresh:

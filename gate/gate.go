@@ -284,13 +284,19 @@ type Standing interface {
 	Level(agent string) trust.Level
 }
 
-// EffectReplay is a [Replay] that is told what kind of call a proof is for. One
+// ProofUse is the call that a proof is used for.
+type ProofUse struct {
+	Agent string // id of the target
+	Reads bool   // whether the call changes nothing
+}
+
+// EffectReplay is a [Replay] that is told which call a proof is for. One
 // that is shared by several gateways can then let calls that change nothing go
 // on while the others cannot be asked.
 type EffectReplay interface {
 	// UseFor is Use. An error says that whether id was used cannot be told now:
 	// the call is denied as one that may be tried again.
-	UseFor(reads bool, id string, until, now time.Time) (bool, error)
+	UseFor(call ProofUse, id string, until, now time.Time) (bool, error)
 }
 
 // Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log, Behind
@@ -304,7 +310,7 @@ type Gate struct {
 	Revocations Revocations
 	Policy      Policy
 	Replay      Replay
-	Sessions    Replay   // of the proofs of callers; nil where authentication asks all that take them
+	Sessions    Replay   // of the proofs of callers, for other gateways of the agent; nil where there is none
 	Standing    Standing // nil: no caller has a level
 	RecorderID  string   // name under which records are written
 	NewID       func() (string, error)

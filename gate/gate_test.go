@@ -174,8 +174,8 @@ func TestATK9_ProofIsUsedOnce(t *testing.T) {
 // shared is a replay that does not know, unless a call only reads.
 type shared struct{ Memory }
 
-func (*shared) UseFor(reads bool, _ string, _, _ time.Time) (bool, error) {
-	if reads {
+func (*shared) UseFor(call ProofUse, _ string, _, _ time.Time) (bool, error) {
+	if call.Reads {
 		return true, nil
 	}
 	return true, errors.New("nobody answers")
@@ -243,13 +243,49 @@ func TestATK20_ProofsOfCallers(t *testing.T) {
 	}
 }
 
+// TestATK128_AProofOfARequestThatIsNoCall uses up the proof of a caller that requests
+// capabilities in the memory that calls use.
+func TestATK128_AProofOfARequestThatIsNoCall(t *testing.T) {
+	w := newTown(t)
+	caller := func(id string) Caller {
+		return Caller{Principal: "pw_alice", Holder: "key:x", ProofID: id, ProofUntil: w.now.Add(time.Minute)}
+	}
+	said := func(id string) string {
+		why := w.gate.UseCaller("documents", caller(id))
+		if len(why) == 0 {
+			return ""
+		}
+		return why[0].Code
+	}
+	if got := said("1") + said("1"); got != "" {
+		t.Errorf("ATK-128 without other gateways: %s", got)
+	}
+	w.gate.Sessions = NewMemory(8)
+	if got := said("") + said("") + said("1") + said("2"); got != "" {
+		t.Errorf("ATK-128 the first time: %s", got)
+	}
+	call := w.call(Scoped, try(t, "search"))
+	call.Ambient, call.Caller = true, caller("2")
+	call.Scope = func(string) powerbox.Authority { return authority(t, "search", "a2a.message") }
+	if v := w.check(call); v.Allowed || !cmp.Equal(codes(v), []string{CodeReplay}) {
+		t.Errorf("ATK-128 a call with the same proof: %+v", v)
+	}
+	if got := said("1"); got != CodeReplay {
+		t.Errorf("ATK-128 the second time: %q", got)
+	}
+	w.gate.Sessions = &shared{}
+	if got := said("3"); got != CodeUnavailable {
+		t.Errorf("ATK-128 if it cannot be told: %q", got)
+	}
+}
+
 // slow is a replay that answers when the lease of the revocations is over.
 type slow struct {
 	Memory
 	revoked revoked
 }
 
-func (s *slow) UseFor(bool, string, time.Time, time.Time) (bool, error) {
+func (s *slow) UseFor(ProofUse, string, time.Time, time.Time) (bool, error) {
 	s.revoked["stale"] = true
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"errors"
 	"maps"
 	"slices"
@@ -166,6 +167,12 @@ func (c *Context) refused() error {
 		err = refuse(CodeLifetime, "exp is %d s after iat %d; want more than 0 and at most %s", exp-iat, iat, MaxContextLifetime)
 	}
 	return err
+}
+
+// ContextID identifies what a signed context says, for receivers that accept each context
+// once. It leaves the signature out, since one of ES256 can be written in two ways (ATK-131).
+func ContextID(compact string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(compact[:max(0, strings.LastIndexByte(compact, '.'))]))
 }
 
 // VerifyContext verifies the value of a Powerbox-Context header against the

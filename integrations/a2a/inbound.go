@@ -2,16 +2,15 @@ package powerboxa2a
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/token"
 )
@@ -58,12 +57,16 @@ type Inbound struct {
 	keys   *fetched[token.KeySet]
 	skills *fetched[map[string]holder.Skill]
 
-	mu   sync.Mutex
-	used map[[sha256.Size]byte]time.Time // contexts, until they end
+	used  *gate.Memory // of contexts
+	began time.Time    // since when they are remembered, in whole seconds as contexts have them
 }
 
+// maxUsed bounds how many contexts are remembered as used. Each is of the gateway.
+const maxUsed = 1 << 20
+
 // NewInbound returns the inbound side of an agent. It fetches nothing yet, so
-// that agent and gateway can be started in any order.
+// that agent and gateway can be started in any order. Calls of the second in which
+// it began are refused: the process before it may have executed them.
 func NewInbound(c Config) (*Inbound, error) {
 	u, err := url.Parse(c.URL)
 	switch {
@@ -79,7 +82,7 @@ func NewInbound(c Config) (*Inbound, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Inbound{config: c, keys: newKeys(c), skills: newSkills(c), used: map[[sha256.Size]byte]time.Time{}}, nil
+	return &Inbound{config: c, keys: newKeys(c), skills: newSkills(c), used: gate.NewMemory(maxUsed), began: c.Now().Truncate(time.Second).Add(time.Second)}, nil
 }
 
 // errContext is why a request is refused before anything is decided about it.
@@ -110,7 +113,10 @@ func (in *Inbound) admit(ctx context.Context, compact string, body []byte) (*Tas
 	if verified.Issuer != in.config.URL {
 		return nil, &errContext{token.CodeIssuer, fmt.Sprintf("the context is of issuer %q; want %q", verified.Issuer, in.config.URL)}
 	}
-	if !in.once(sha256.Sum256([]byte(compact)), verified.Expires, now) {
+	if verified.IssuedAt.Before(in.began) {
+		return nil, &errContext{"context_before_start", "the context was made before this process began, so it may have been used; repeat the call"}
+	}
+	if sum := token.ContextID(compact); !in.used.Use(string(sum[:]), verified.Expires, now) {
 		return nil, &errContext{"context_replayed", "the context was used before; it serves for one request"}
 	}
 	return in.newTask(verified), nil
@@ -129,25 +135,4 @@ func (in *Inbound) skillSet(ctx context.Context) (map[string]holder.Skill, error
 		return in.config.Skills, nil
 	}
 	return in.skills.get(ctx, false)
-}
-
-// once reports whether a context was not seen before. Only contexts that the
-// gateway has signed get here, so that others cannot fill the memory. A context
-// is kept until it has expired.
-func (in *Inbound) once(sum [sha256.Size]byte, until, now time.Time) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if _, seen := in.used[sum]; seen {
-		return false
-	}
-	if len(in.used)&(len(in.used)+1) == 0 { // as it grows, and seldom
-		for other, ends := range in.used {
-			// A request that read the clock before now may still be on its way here.
-			if !now.Before(ends.Add(life)) {
-				delete(in.used, other)
-			}
-		}
-	}
-	in.used[sum] = until
-	return true
 }

@@ -252,6 +252,7 @@ func TestForgedAndReplayedContexts(t *testing.T) {
 		{"another audience", sign("documents", func(c *token.Context) { c.Audience = "summariser" }), got.body, "proof_audience"},
 		{"another issuer", sign("documents", func(c *token.Context) { c.Issuer = w.agentURL("summariser") }), got.body, "issuer_mismatch"},
 		{"one that is old", sign("documents", func(c *token.Context) { c.IssuedAt, c.Expires = c.IssuedAt.Add(-time.Hour), c.Expires.Add(-time.Hour) }), got.body, "expired"},
+		{"one from before the agent began", sign("documents", func(c *token.Context) { c.IssuedAt = c.IssuedAt.Add(-time.Minute) }), got.body, "context_before_start"},
 		{"one for another task", sign("documents", func(c *token.Context) { c.Task = "another" }), got.body, "context_missing"},
 		{"one for another tenant", sign("documents", func(c *token.Context) { c.Tenant = "another" }), got.body, "context_missing"},
 	} {

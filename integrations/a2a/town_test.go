@@ -37,6 +37,18 @@ import (
 // now is the machine's clock, which the gateway under test reads, too.
 var now = time.Now //nolint:forbidigo // a program that runs beside us takes no clock as a parameter
 
+// earlier is a clock by which an Inbound began before the calls of a test.
+func earlier() func() time.Time {
+	read := false
+	return func() time.Time {
+		if !read {
+			read = true
+			return now().Add(-2 * time.Second)
+		}
+		return now()
+	}
+}
+
 // binary is the gateway, built once for all tests.
 var binary string
 
@@ -168,7 +180,7 @@ func newAgent(t *testing.T, id, gateway string, config func(*powerboxa2a.Config)
 	t.Helper()
 	g := &agent{id: id, key: newKey(t), does: reads}
 	c := powerboxa2a.Config{
-		URL: gateway + "/agents/" + id, ID: id, Now: now, HTTP: http.DefaultClient, Holder: g.key.Public(),
+		URL: gateway + "/agents/" + id, ID: id, Now: earlier(), HTTP: http.DefaultClient, Holder: g.key.Public(),
 	}
 	if config != nil {
 		config(&c)

@@ -40,7 +40,7 @@ func newLone(t *testing.T, change func(*powerboxa2a.Config)) *lone {
 		t.Fatal(err)
 	}
 	c := powerboxa2a.Config{
-		URL: issuer, ID: "documents", Now: now, Keys: token.NewKeySet(key.Public()),
+		URL: issuer, ID: "documents", Now: earlier(), Keys: token.NewKeySet(key.Public()),
 		Skills: map[string]holder.Skill{"retrieve_document": {Operation: op, Handle: "resourceHandle"}},
 	}
 	if change != nil {
@@ -297,6 +297,7 @@ func TestKeysOfTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	clock = clock.Add(time.Second) // earlier contexts may have been used
 	calls := 0
 	call := func(signer *token.PrivateKey) bool {
 		calls++

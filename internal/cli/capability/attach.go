@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -132,6 +133,9 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if !awaited(ctx, a.InboundFrom().Sub(p.Now())) {
+		return nil
+	}
 	fronts, where, err := attachFronts(ctx, a, c, log)
 	if err != nil {
 		return err
@@ -152,6 +156,23 @@ func runAttach(ctx context.Context, p *cli.Program, c *config.Attach, output str
 		return errors.Join(err, serve.CloseAll(fronts))
 	}
 	return serve.RunAll(ctx, fronts)
+}
+
+// awaited waits until contexts are good, which takes less than a second: the gateway then
+// knows of a call in this time that the agent has not got it. It returns false if ctx ends
+// before.
+func awaited(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // agentsHere names the agents of the server's configuration, if the file is on this machine.

@@ -98,7 +98,7 @@ func (p *Provider) fresh(id string, until, now time.Time) (bool, error) {
 	if !ok {
 		return p.replay.Use(id, until, now), nil
 	}
-	fresh, err := r.UseFor(false, id, until, now)
+	fresh, err := r.UseFor(gate.ProofUse{}, id, until, now)
 	if err != nil {
 		return false, agentauth.Errorf(agentauth.CodeUnavailable, "whether the token or proof was used before cannot be told now; sign a new one in a moment")
 	}

@@ -23,7 +23,7 @@ func (a *Attach) guard(next http.Handler) http.Handler {
 			w.Header().Set("Proxy-Authenticate", `Basic realm="powerbox attach"`)
 			http.Error(w, "send the secret of this process in Proxy-Authorization, as Bearer or as the password of Basic", http.StatusProxyAuthRequired)
 		default:
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, ofRequest(r))
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/hop"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -35,6 +36,8 @@ type inbound struct {
 	attach *Attach
 	links  links
 	card   *card
+	used   *gate.Memory // of contexts
+	began  time.Time    // since when they are remembered, in whole seconds as contexts have them
 
 	mu      sync.Mutex // guards the fields below, and held while keys are fetched
 	keys    token.KeySet
@@ -53,10 +56,25 @@ func newInbound(a *Attach, c Inbound) (*inbound, error) {
 	now := a.config.Client.Now
 	c.Forward = CardBase(c.Forward)
 	return &inbound{
-		Inbound: c, attach: a, links: links{now: now, used: map[[32]byte]time.Time{}},
+		Inbound: c, attach: a, links: links{now: now}, used: gate.NewMemory(maxUsed), began: now().Truncate(time.Second).Add(time.Second),
 		card: &card{base: c.Forward, http: a.config.Client.HTTP, now: now},
 	}, nil
 }
+
+// maxUsed bounds how many contexts are remembered as used. Each is of the gateway.
+const maxUsed = 1 << 20
+
+// InboundFrom is the time from which contexts are good: earlier ones may have been used at
+// the process before this one. It is zero where there is no inbound side.
+func (a *Attach) InboundFrom() time.Time {
+	if a.inbound == nil {
+		return time.Time{}
+	}
+	return a.inbound.began
+}
+
+// errBefore refuses a context that may have been used.
+var errBefore = errors.New("the context was made before this process began, so it may have been used; repeat the call")
 
 // Inbound serves the agent's gateway, nil where no inbound side is configured.
 func (a *Attach) Inbound() http.Handler {
@@ -68,6 +86,7 @@ func (a *Attach) Inbound() http.Handler {
 
 // ServeHTTP implements [http.Handler].
 func (in *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = ofRequest(r)
 	if r.Method == http.MethodGet && (r.URL.Path == wellKnown || r.URL.Path == wellKnown03) {
 		in.serveCard(w, r)
 		return
@@ -93,7 +112,11 @@ func (in *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, err := in.admit(r.Context(), s)
 	if err != nil {
 		in.attach.config.Log.WarnContext(r.Context(), "a call is refused on its way in", "error", err)
-		say(w, answered, a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "context", Message: err.Error()})
+		d := a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: "context", Message: err.Error()}
+		if errors.Is(err, errBefore) {
+			d.Code, d.Retryable = a2a.CodeInternal, true
+		}
+		say(w, answered, d)
 		return
 	}
 	to, err := in.target(r.Context(), s)
@@ -128,11 +151,10 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	if verified.Issuer != in.Agent {
 		return nil, fmt.Errorf("the context is of issuer %q; want %q", verified.Issuer, in.Agent)
 	}
-	sum := sha256.Sum256([]byte(compact))
-	if !in.links.once(sum, verified.Expires) {
-		return nil, errors.New("the context was used before; it is for one request")
+	if err := in.once(verified, token.ContextID(compact), now); err != nil {
+		return nil, err
 	}
-	c := &came{task: newTask(in.attach.config.Client.Key.Public()), id: newLink(), context: sum, trace: traceID(s.header)}
+	c := &came{task: newTask(in.attach.config.Client.Key.Public()), id: newLink(), context: sha256.Sum256([]byte(compact)), trace: traceID(s.header)}
 	c.cameIn = true
 	if c.trace == "" {
 		c.trace = newTrace()
@@ -157,6 +179,18 @@ func (in *inbound) admit(ctx context.Context, s sent) (*admitted, error) {
 	in.links.remember(c)
 	in.take(ctx, c, verified, call, s.header.Get(holder.HeaderDelegation))
 	return &admitted{c, call}, nil
+}
+
+// once refuses a context that is not seen for the first time (ATK-129). It is for one
+// request, and only the one who took it from the way would send it again.
+func (in *inbound) once(c token.Context, sum [32]byte, now time.Time) error {
+	switch {
+	case c.IssuedAt.Before(in.began):
+		return errBefore
+	case !in.used.Use(string(sum[:]), c.Expires, now):
+		return errors.New("the context was used before; it is for one request")
+	}
+	return nil
 }
 
 // take keeps the capabilities delegated with a call: by reference in its context, as

@@ -24,6 +24,7 @@ func TestInboundVerifiesTheContext(t *testing.T) {
 		"another task":    w.context(body, func(c *token.Context) { c.Task = "task-of-somebody" }),
 		"another tenant":  w.context(body, func(c *token.Context) { c.Tenant = "tenant-of-somebody" }),
 		"two of them":     good + "," + good,
+		"one from before": w.context(body, func(c *token.Context) { c.IssuedAt = w.attach.InboundFrom().Add(-time.Second) }),
 	} {
 		if reason := w.post(w.in.URL, body, header("Powerbox-Context", compact)); reason != "context" {
 			t.Errorf("%s: %q", name, reason)

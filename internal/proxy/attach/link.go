@@ -28,7 +28,7 @@ const (
 type came struct {
 	*task
 	id      string   // in tracestate
-	context [32]byte // hash of its Powerbox-Context
+	context [32]byte // hash of its Powerbox-Context, with the signature: it cannot be guessed
 	trace   string   // trace id of its traceparent, "" for none
 	tenant  string   // of the agent beside us, in which the call is
 	names   []string // its task and context, as the call or its answer has them
@@ -41,25 +41,6 @@ type links struct {
 
 	mu   sync.Mutex // guards what follows
 	came []*came    // oldest first
-	used map[[32]byte]time.Time
-}
-
-// once reports whether a context is seen for the first time. It is for one
-// request, and only the one who took it from the way would send it again.
-func (l *links) once(context [32]byte, until time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	for c, end := range l.used {
-		if now.After(end) {
-			delete(l.used, c)
-		}
-	}
-	if _, twice := l.used[context]; twice {
-		return false
-	}
-	l.used[context] = until
-	return true
 }
 
 // remember keeps a call that came in. A further call about a task of the same

@@ -228,7 +228,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 		Rewrite: func(out *httputil.ProxyRequest) {
 			u := *p.target
 			out.Out.URL, out.Out.Host = &u, u.Host
-			out.Out.Header = onward(p.header)
+			out.Out.Header = p.header.Clone()
 			// A compressed answer could not be read for the tasks in it.
 			out.Out.Header.Set("Accept-Encoding", "identity")
 			if p.call.Binding == a2a.GRPC {
@@ -253,10 +253,12 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 	proxy.ServeHTTP(w, r)
 }
 
-// onward returns the headers of a request without those of one connection
-// alone (RFC 9110, section 7.6.1). No party would sign the
-// contents of an upgraded connection.
-func onward(h http.Header) http.Header {
+// ofRequest returns a request without the headers of one connection alone (RFC 9110,
+// section 7.6.1). They are taken off before anything is read: a client could otherwise name
+// a header by which the call was read, or one that is put on here, and it would not arrive
+// (ATK-130). No party would sign the contents of an upgraded connection.
+func ofRequest(r *http.Request) *http.Request {
+	h := r.Header
 	out := h.Clone()
 	for _, line := range h.Values("Connection") {
 		for name := range strings.SplitSeq(line, ",") {
@@ -269,7 +271,9 @@ func onward(h http.Header) http.Header {
 	if strings.Contains(strings.ToLower(h.Get("Te")), "trailers") {
 		out.Set("Te", "trailers") // gRPC wants them
 	}
-	return out
+	r = r.WithContext(r.Context())
+	r.Header = out
+	return r
 }
 
 // say answers with a denial in the form that the binding's clients read.

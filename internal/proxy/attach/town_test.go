@@ -83,6 +83,7 @@ func newTown(t *testing.T, change func(*town, *attach.Config)) *town {
 	if w.attach, err = attach.New(c); err != nil {
 		t.Fatal(err)
 	}
+	w.now = w.now.Add(time.Second) // contexts of the second before may have been used
 	w.out.Config.Handler, w.in.Config.Handler = w.attach.Handler(), w.attach.Inbound()
 	for _, s := range []*httptest.Server{w.out, w.in} {
 		s.Start()

@@ -33,6 +33,14 @@ func (g *Gateway) given(x *decoded, tried *attempted) func(context.Context) ([]g
 	}
 }
 
+// gateCaller is the caller as the gate knows callers.
+func (g *Gateway) gateCaller(x *identified) gate.Caller {
+	return gate.Caller{
+		Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
+		ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
+	}
+}
+
 // gateCall words a call as the gate's, and says what it tries.
 func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted, error) {
 	parent, state := x.mcp.Trace()
@@ -42,10 +50,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 	target.Anchors = x.Keys() // they can change between two calls, unlike what the card says
 	c := &gate.Call{
 		Target: &target, Mode: x.mode, Origin: g.config.Origin,
-		Caller: gate.Caller{
-			Name: x.caller.Agent, Principal: g.config.Pseudonym(x.ID, x.caller.Principal), Holder: x.caller.Holder.ID,
-			ProofID: x.caller.ProofID, ProofUntil: x.caller.ProofUntil, Expires: x.caller.SessionExpires,
-		},
+		Caller: g.gateCaller(x.identified),
 		Tenant: x.call.Tenant, Task: x.call.Task, Context: x.call.Context, Action: action.OfA2A(x.call.Method.String()).String(),
 		Request: token.Request{Method: x.request.Method, URL: x.target(), Digest: digest},
 		Bound:   x.by().bound(x, digest), Released: x.released != nil,

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/shed"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 )
@@ -25,6 +27,10 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 		})
 		return
 	}
+	if why := g.config.Gate.UseCaller(x.ID, g.gateCaller(x.identified)); len(why) > 0 {
+		g.deny(w, x, spent(why[0]))
+		return
+	}
 	result, err := shed.Within(g.config.Patience, func() (any, error) { return g.issued(x) })
 	if errors.Is(err, shed.ErrUnderWay) {
 		g.unavailable(w, x, "the server could not make this durable in time; it may still take effect, and it is safe to ask again", err)
@@ -42,6 +48,15 @@ func (g *Gateway) issue(w http.ResponseWriter, x *decoded) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(answer) // the client has gone: there is no caller to tell
+}
+
+// spent words why the proof of a caller does not serve.
+func spent(why evidence.Reason) a2a.Denial {
+	d := a2a.Denial{Code: a2a.CodeUnauthenticated, Reason: why.Code, Message: why.Message, Retryable: true, Fix: "sign a new proof"}
+	if why.Code != gate.CodeReplay {
+		d.Code, d.Away = a2a.CodeInternal, true
+	}
+	return d
 }
 
 // issued asks the issuer. The type of what it returns is that of the method.

@@ -373,6 +373,13 @@ func (a Authenticator) Authenticate(r *http.Request, audience string, now time.T
 // hangs would make each of them wait.
 const silence = time.Second
 
+// SessionProof is the id by which the server knows the proof of a caller, which is the
+// caller's own and of any length.
+func SessionProof(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
 // Replay keeps the ids of proofs for all gateways of the agent. A call that
 // changes nothing continues with the local cache while the server does not
 // answer.
@@ -385,27 +392,26 @@ type Replay struct {
 
 // Use implements gate.Replay.
 func (r Replay) Use(id string, until, now time.Time) bool {
-	fresh, err := r.UseFor(false, id, until, now)
+	fresh, err := r.UseFor(gate.ProofUse{}, id, until, now)
 	return fresh && err == nil
 }
 
 // UseFor implements gate.EffectReplay.
-func (r Replay) UseFor(reads bool, id string, until, now time.Time) (bool, error) {
+func (r Replay) UseFor(use gate.ProofUse, id string, until, now time.Time) (bool, error) {
 	if r.Own != nil && !r.Own.Use(id, until, now) {
 		return false, nil
 	}
-	if reads && now.UnixMilli() < r.silent.Load() {
+	if use.Reads && now.UnixMilli() < r.silent.Load() {
 		return true, nil
 	}
 	if r.Sessions {
-		sum := sha256.Sum256([]byte(id)) // a caller's own, of any length
-		id = base64.RawURLEncoding.EncodeToString(sum[:])
+		id = SessionProof(id)
 	}
 	var a ProofAnswer
 	if err := r.Client.call(context.Background(), PathProof, ProofQuery{id, until.Unix(), r.Sessions}, &a); err != nil {
-		r.Log.Warn("whether a proof was used at another gateway cannot be told", slog.Bool("reads", reads), slog.Any("error", err))
+		r.Log.Warn("whether a proof was used at another gateway cannot be told", slog.Bool("reads", use.Reads), slog.Any("error", err))
 		r.silent.Store(now.Add(silence).UnixMilli())
-		if reads {
+		if use.Reads {
 			return true, nil
 		}
 		return false, err

@@ -239,7 +239,7 @@ func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 	r, a := newRemote(t)
 	replay := Replay{Remote: r, Own: gate.NewMemory(10)}
 	at := func(reads bool, id string, now time.Time) string {
-		fresh, err := replay.UseFor(reads, id, noon.Add(time.Minute), now)
+		fresh, err := replay.UseFor(gate.ProofUse{Reads: reads}, id, noon.Add(time.Minute), now)
 		return fmt.Sprint(fresh, err != nil)
 	}
 	use := func(reads bool, id string) bool { return at(reads, id, noon) == "true false" }
@@ -252,7 +252,7 @@ func TestATK20_ProofsAreSharedByGateways(t *testing.T) {
 		t.Error("ATK-20 used elsewhere")
 	}
 	sessions := Replay{Remote: r, Sessions: true}
-	if fresh, err := sessions.UseFor(false, "key:x 1", noon.Add(time.Minute), noon); fresh || err != nil {
+	if fresh, err := sessions.UseFor(gate.ProofUse{}, "key:x 1", noon.Add(time.Minute), noon); fresh || err != nil {
 		t.Error("ATK-20 a caller's proof that was used elsewhere")
 	}
 	a.down = true

@@ -59,6 +59,7 @@ type Gateways struct {
 	loading sync.Mutex // held from reading known to replacing it
 	mu      sync.Mutex // guards the fields below
 	known   []issuer.Gateway
+	fronted map[string]bool   // agents that a gateway was ever enrolled in front of
 	changed chan struct{}     // closed when known is replaced
 	digests map[string]digest // of setups, by agent: they are of this process
 	reports map[string]report // the last reports of open gateways, by id, to this process
@@ -90,7 +91,10 @@ func (g *Gateways) Load(ctx context.Context) error {
 		if g.changed != nil {
 			close(g.changed)
 		}
-		g.known, g.changed = all, make(chan struct{})
+		g.known, g.changed, g.fronted = all, make(chan struct{}), map[string]bool{}
+		for _, k := range all {
+			g.fronted[k.Agent] = true
+		}
 	}
 	return err
 }
@@ -472,27 +476,28 @@ func (g *Gateways) proof(_ *http.Request, of issuer.Gateway, body []byte) (any, 
 	if err := decodeBytes(body, &q); err != nil {
 		return nil, err
 	}
-	until, now, window, kind := time.Unix(q.Until, 0), g.Now(), token.ProofWindow, ""
+	until, now, window := time.Unix(q.Until, 0), g.Now(), token.ProofWindow
 	if q.Session {
-		window, kind = g.ProofWindow, "session/"
+		window = g.ProofWindow
 	}
 	// One that is past by the clock here would not be remembered.
 	fresh := !until.Before(g.Began.Add(window+time.Second)) && until.After(now) && !until.After(now.Add(3*window))
 	if fresh {
 		var err error
-		if fresh, err = g.used(of.Agent+"/"+kind+q.ID, until, now); err != nil {
+		if fresh, err = g.used(of.Agent, q.Session, q.ID, until, now); err != nil {
 			return nil, err
 		}
 	}
 	return link.ProofAnswer{Fresh: fresh}, nil
 }
 
-// used uses up a proof. An error says that it cannot be told now.
-func (g *Gateways) used(id string, until, now time.Time) (fresh bool, err error) {
-	if r, ok := g.Used.(gate.EffectReplay); ok {
-		return r.UseFor(false, id, until, now)
+// used uses up a proof at an agent. An error says that it cannot be told now.
+func (g *Gateways) used(agent string, session bool, id string, until, now time.Time) (fresh bool, err error) {
+	kind := ""
+	if session {
+		kind = "session/"
 	}
-	return g.Used.Use(id, until, now), nil
+	return useIn(g.Used, gate.ProofUse{}, agent+"/"+kind+id, until, now)
 }
 
 func (g *Gateways) ship(r *http.Request, of issuer.Gateway, body []byte) (any, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"time"
 
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
@@ -40,7 +41,7 @@ func (r Replays) Use(id string, until, now time.Time) bool {
 }
 
 // UseFor implements gate.EffectReplay.
-func (r Replays) UseFor(_ bool, id string, until, now time.Time) (bool, error) {
+func (r Replays) UseFor(_ gate.ProofUse, id string, until, now time.Time) (bool, error) {
 	return r.Fresh(id, until, now)
 }
 

@@ -25,15 +25,47 @@ func (failing) Once(context.Context, string, string, time.Time, time.Time) (bool
 func TestATK20_TheStoreCannotSay(t *testing.T) {
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	r := Replays{Keeper: failing{}, Kind: "proof"}
-	if fresh, err := r.UseFor(true, "p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
+	if fresh, err := r.UseFor(gate.ProofUse{Reads: true}, "p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
 		t.Errorf("%t %v", fresh, err)
 	}
 	if r.Use("p", now.Add(time.Minute), now) {
 		t.Error("whoever cannot be told is told that it is fresh")
 	}
 	g := &Gateways{Used: r}
-	if fresh, err := g.used("p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
+	if fresh, err := g.used("documents", false, "p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
 		t.Errorf("at a gateway: %t %v", fresh, err)
+	}
+	for _, own := range []ApartProofs{{Own: r}, {Own: gate.NewMemory(1)}, {}} {
+		own.Gateways = func() *Gateways { return &Gateways{Used: r, fronted: map[string]bool{"documents": true}} }
+		if fresh, err := own.UseFor(gate.ProofUse{Agent: "documents"}, "p", now.Add(time.Minute), now); fresh || !errors.Is(err, errAway) {
+			t.Errorf("at the server: %t %v", fresh, err)
+		}
+	}
+}
+
+// TestATK128_ProofsOfTheServersOwnGateway has the server's own gateway ask the memory of the
+// remote gateways about their agents, and about no others.
+func TestATK128_ProofsOfTheServersOwnGateway(t *testing.T) {
+	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
+	g := &Gateways{Used: gate.NewMemory(8), fronted: map[string]bool{"documents": true}}
+	p := ApartProofs{Own: gate.NewMemory(8), Gateways: func() *Gateways { return g }}
+	used := func(agent, id string) bool {
+		fresh, err := p.UseFor(gate.ProofUse{Agent: agent}, id, now.Add(time.Minute), now)
+		return err == nil && !fresh
+	}
+	if fresh, err := g.used("documents", false, "1", now.Add(time.Minute), now); err != nil || !fresh {
+		t.Fatal(fresh, err)
+	}
+	for n, c := range []struct {
+		agent, id string
+		used      bool
+	}{{"documents", "1", true}, {"documents", "2", false}, {"documents", "2", true}, {"mail", "3", false}, {"mail", "3", true}} {
+		if got := used(c.agent, c.id); got != c.used {
+			t.Errorf("ATK-128 use %d, %s of %s: used %t; want %t", n, c.id, c.agent, got, c.used)
+		}
+	}
+	if !p.Use("4", now.Add(time.Minute), now) || p.Use("4", now.Add(time.Minute), now) {
+		t.Error("ATK-128 a proof of no agent is used once here")
 	}
 }
 
