@@ -59,8 +59,8 @@ func hostileServer(t *testing.T) (url, card string) {
 	return server.URL, string(described)
 }
 
-// TestATK132_TextsOfAgentsForgeNoLine has the program print what a hostile agent, MCP server and card
-// say, and what is wrong with them.
+// TestATK132_TextsOfAgentsForgeNoLine has the program print texts of a hostile agent, MCP server and
+// card, and errors about them.
 func TestATK132_TextsOfAgentsForgeNoLine(t *testing.T) {
 	url, card := hostileServer(t)
 	w := start(t, options{mode: "observe"})
