@@ -49,6 +49,43 @@ func hostileTown(t *testing.T) *town {
 	return w
 }
 
+// TestATK120_NoCellOfAnExportIsAFormula has a caller choose texts that hold a formula behind each
+// separator, and reads the export as spreadsheets of several languages do.
+func TestATK120_NoCellOfAnExportIsAFormula(t *testing.T) {
+	w := start(t, options{mode: "observe"})
+	alice := w.caller(aliceToken)
+	const formula = "HYPERLINK(0)"
+	for _, before := range []string{"", "x", "x ", `x"`} {
+		for _, separator := range []string{";", "; ", `;"`, "\t", "\n", "|", ","} {
+			for _, begins := range []string{"=", "+", "-", "@", "\uff1d"} {
+				alice.call("documents", "GetTask", map[string]any{"id": before + separator + begins + formula})
+			}
+		}
+	}
+	v := (&pagesBank{t: t, url: w.url, log: w.log, dir: w.dir}).visitor("alice")
+	_, text := v.get("/admin/evidence/records.csv")
+	if n := strings.Count(text, formula); n < 100 {
+		t.Fatalf("the export has the formula %d times: %s", n, text)
+	}
+	for _, separator := range []rune{',', ';', '\t', '|'} {
+		reader := csv.NewReader(strings.NewReader(text))
+		reader.Comma, reader.LazyQuotes, reader.FieldsPerRecord = separator, true, -1
+		rows, err := reader.ReadAll()
+		if err != nil {
+			t.Errorf("with %q between cells: %v", separator, err)
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				for line := range strings.Lines(cell) {
+					if strings.IndexAny(strings.TrimLeft(line, ` "`), "=+-@\uff1d") == 0 {
+						t.Errorf("with %q between cells, a spreadsheet calculates %q", separator, line)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestATK120_TextsOfCallersForgeNoLine has callers choose hostile texts for all that they choose,
 // and reads them back by every command that shows records, by exports, and on pages.
 func TestATK120_TextsOfCallersForgeNoLine(t *testing.T) {

@@ -29,7 +29,7 @@ func (i *Instance) decisions(a Assembly, w *Wiring, g *gate.Gate) (*api.Decision
 		Redact: proxy.Redaction(i.Config.Evidence.Arguments), Now: a.Now, Log: a.Log, Keeper: i.keeper(), Recorded: i.recorded,
 		Beside: api.Beside{Approvals: i.guardAsks(), Data: i.guardData(w, a.Now)}, Queue: i.queue, URL: i.Config.Issuer.URL,
 	}
-	d.Known = api.SearchKnown{Agents: i.agentNames, Users: i.searchUsers, Items: func(agent, collection string) (ids []string) {
+	d.Known = api.SearchKnown{Places: w.sealer, Agents: i.agentNames, Users: i.searchUsers, Items: func(agent, collection string) (ids []string) {
 		known, err := i.Resources(agent)
 		if err != nil {
 			a.Log.Error("the catalogue of an agent cannot be read", "agent", agent, "error", err)

@@ -255,7 +255,7 @@ func (p *Program) PrintCapabilities(held []holder.Capability, out, output string
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stderr, "powerbox: wrote %s\n", out)
+		Printf(p.Stderr, "powerbox: wrote %s\n", out)
 	}
 	if output == "json" {
 		return p.PrintJSON(f)
@@ -267,24 +267,24 @@ func (p *Program) PrintCapabilities(held []holder.Capability, out, output string
 }
 
 func (p *Program) printCapability(c capabilityJSON) {
-	fmt.Fprintf(p.Stdout, "%s  %s\n", c.ID, c.Grant)
-	fmt.Fprintf(p.Stdout, "  agent      %s\n", c.Agent)
-	fmt.Fprintf(p.Stdout, "  may        %s\n", strings.Join(c.Operations, ", "))
+	Printf(p.Stdout, "%s  %s\n", c.ID, c.Grant)
+	Printf(p.Stdout, "  agent      %s\n", c.Agent)
+	Printf(p.Stdout, "  may        %s\n", strings.Join(c.Operations, ", "))
 	for _, h := range c.Handles {
-		fmt.Fprintf(p.Stdout, "  resource   %q as %s\n", h.DisplayName, h.Handle)
+		Printf(p.Stdout, "  resource   %q as %s\n", h.DisplayName, h.Handle)
 	}
 	if c.NextResources != "" {
-		fmt.Fprintf(p.Stdout, "  more       --after %s\n", c.NextResources)
+		Printf(p.Stdout, "  more       --after %s\n", c.NextResources)
 	}
-	fmt.Fprintf(p.Stdout, "  until      %s\n", c.Expires.Format(time.RFC3339))
+	Printf(p.Stdout, "  until      %s\n", c.Expires.Format(time.RFC3339))
 	if c.RevocationID != "" {
-		fmt.Fprintf(p.Stdout, "  revoke by  %s\n", c.RevocationID)
+		Printf(p.Stdout, "  revoke by  %s\n", c.RevocationID)
 	}
 	if len(c.ScopeToken) > 0 {
-		fmt.Fprintf(p.Stdout, "  as         scope token with %d links\n", len(c.Links))
+		Printf(p.Stdout, "  as         scope token with %d links\n", len(c.Links))
 	} else if len(c.Chain) == 0 {
-		fmt.Fprintln(p.Stdout, "  by reference: send two headers with every call, from the same client or certificate")
-		fmt.Fprintf(p.Stdout, "    Authorization: Bearer ACCESS_TOKEN   # the user's session\n    %s: %s\n", holder.HeaderCapability, c.ID)
+		Printf(p.Stdout, "  by reference: send two headers with every call, from the same client or certificate\n")
+		Printf(p.Stdout, "    Authorization: Bearer ACCESS_TOKEN   # the user's session\n    %s: %s\n", holder.HeaderCapability, c.ID)
 	}
 }
 
@@ -311,18 +311,18 @@ func (p *Program) Denied(err error, output string) error {
 		}
 		return Exit(ExitDenied, nil)
 	}
-	fmt.Fprintf(p.Stdout, "denied: %s\n  reason    %s\n", d.Message, d.Code)
+	Printf(p.Stdout, "denied: %s\n  reason    %s\n", d.Message, d.Code)
 	if d.DecisionID != "" {
-		fmt.Fprintf(p.Stdout, "  decision  %s\n", d.DecisionID)
+		Printf(p.Stdout, "  decision  %s\n", d.DecisionID)
 	}
 	if len(d.Missing) > 0 {
-		fmt.Fprintf(p.Stdout, "  missing   %s\n", strings.Join(d.Missing, ", "))
+		Printf(p.Stdout, "  missing   %s\n", strings.Join(d.Missing, ", "))
 	}
 	if d.Fix != "" && !strings.Contains(d.Message, d.Fix) {
-		fmt.Fprintf(p.Stdout, "  fix       %s\n", d.Fix)
+		Printf(p.Stdout, "  fix       %s\n", d.Fix)
 	}
 	if d.DecisionID != "" {
-		fmt.Fprintf(p.Stderr, "powerbox: an operator can ask why with: powerbox explain %s\n", d.DecisionID)
+		Printf(p.Stderr, "powerbox: an operator can ask why with: powerbox explain %s\n", d.DecisionID)
 	}
 	return Exit(ExitDenied, nil)
 }

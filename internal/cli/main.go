@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	stdlog "log" //nolint:depguard // libraries alone write to it
 	"log/slog"
@@ -61,8 +60,8 @@ func Complete(root *cobra.Command, groups []Group) *cobra.Command {
 		if !*shows {
 			return cmd.Help()
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Read())
-		return err
+		Printf(cmd.OutOrStdout(), "%s\n", version.Read())
+		return nil
 	}
 	cobra.EnableCommandSorting = false // the groups have their own order
 	// Long adds to Short and does not repeat it.
@@ -71,7 +70,7 @@ func Complete(root *cobra.Command, groups []Group) *cobra.Command {
 		if cmd.Long != "" {
 			text += strings.TrimRight(cmd.Long, " \t\n") + "\n\n"
 		}
-		_, _ = io.WriteString(cmd.OutOrStdout(), text+cmd.UsageString()) // p.Stdout remembers what could not be written
+		Document(cmd.OutOrStdout(), text+cmd.UsageString())
 	})
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.ID, Title: g.Title})

@@ -113,8 +113,8 @@ func (w *Person) Call(ctx context.Context, method, path string, body, into any) 
 
 // PrintRaw writes an answer as it came, on one line.
 func (p *Program) PrintRaw(raw json.RawMessage) error {
-	_, err := fmt.Fprintf(p.Stdout, "%s\n", bytes.TrimSpace(raw))
-	return err
+	Document(p.Stdout, bytes.TrimSpace(raw))
+	return nil
 }
 
 // Hosts are those of a person, as the server says.

@@ -58,11 +58,11 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 	var status *exitStatus
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, root.Name()+": interrupted")
+		Printf(stderr, "%s: interrupted\n", root.Name())
 	case err != nil && (!errors.As(err, &status) || status.Err != nil):
-		fmt.Fprintln(stderr, root.Name()+":", err)
+		Document(stderr, root.Name()+": "+ErrorText(err))
 		if unknown := (x509.UnknownAuthorityError{}); errors.As(err, &unknown) && !strings.Contains(err.Error(), ownAuthority) {
-			fmt.Fprintln(stderr, ownAuthority)
+			Document(stderr, ownAuthority)
 		}
 	}
 	return exitCode(err)

@@ -97,14 +97,14 @@ func (s *Progress) read(n int) {
 	}
 	if now := s.now(); s.out != nil && now.Sub(s.told) >= every {
 		s.told = now
-		fmt.Fprintf(s.out, form, progressText(s.done, s.total, now.Sub(s.begun)))
+		Printf(s.out, form, progressText(s.done, s.total, now.Sub(s.begun)))
 	}
 }
 
 // Clear takes the last figure away.
 func (s *Progress) Clear() {
 	if s.out != nil && !s.lines {
-		fmt.Fprint(s.out, "\r\x1b[K")
+		Printf(s.out, "\r\x1b[K")
 	}
 }
 

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/version"
@@ -22,7 +20,7 @@ func NewVersion(p *Program) *cobra.Command {
 		if *output == "json" {
 			return p.PrintJSON(b)
 		}
-		fmt.Fprintln(p.Stdout, b)
+		Printf(p.Stdout, "%s\n", b)
 		return nil
 	}
 	return cmd

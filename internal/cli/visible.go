@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"strings"
 	"sync"
 	"unicode"
@@ -13,27 +12,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
-
-// visible writes text of others to a terminal: what a terminal would obey, or
-// an invisible character, becomes U+FFFD. Lines and tabs stay.
-type visible struct{ io.Writer }
-
-// Write implements [io.Writer]. Every call brings whole characters.
-func (v visible) Write(b []byte) (int, error) {
-	text := strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, string(b))
-	if _, err := io.WriteString(v.Writer, text); err != nil {
-		return 0, err
-	}
-	return len(b), nil
-}
-
-// Visible is standard output for text of others.
-func (p *Program) Visible() io.Writer { return visible{p.Stdout} }
 
 // terminal writes to a terminal what verbs say, much of which is text of others: what a
 // terminal would obey, or is invisible, is written by its number, as in JSON, so
@@ -102,32 +80,49 @@ func byNumber(r rune) string {
 
 // Printf writes to a terminal or a file. The format is ours, and the arguments can be texts of others.
 // Each stays on its line and in its cell of a table: breaks, tabs, invisible characters and
-// those that a terminal obeys are written by their numbers (ATK-120).
+// those that a terminal obeys are written by their numbers (ATK-120, ATK-132). Commands print by it
+// and by [Document] alone, which a test of tools/house checks.
 func Printf(w io.Writer, format string, args ...any) {
 	shown := make([]any, len(args))
 	for i, arg := range args {
-		shown[i] = onOneLine(arg)
+		if shown[i] = arg; !isNumber(arg) {
+			shown[i] = onOneLine{arg}
+		}
+	}
+	if false {
+		_ = fmt.Sprintf(format, args...) // go vet checks the callers
 	}
 	_, _ = fmt.Fprintf(w, format, shown...) // standard output remembers what could not be written
 }
 
-// onOneLine is a value whose text, if it is one, has one line and one cell.
-func onOneLine(arg any) any {
-	switch v := arg.(type) {
-	case error:
-		return OneLine(v.Error())
-	case fmt.Stringer:
-		return OneLine(v.String())
+// isNumber reports whether a value can be the width of another one.
+func isNumber(arg any) bool {
+	_, is := arg.(int)
+	return is
+}
+
+// onOneLine is a value whose text has one line and one cell, whatever the verb.
+type onOneLine struct{ arg any }
+
+// Format implements [fmt.Formatter].
+func (o onOneLine) Format(f fmt.State, verb rune) {
+	_, _ = io.WriteString(f, OneLine(fmt.Sprintf(fmt.FormatString(f, verb), o.arg))) // as above
+}
+
+// Document writes a text of several lines as it is: a document that the caller requested, such
+// as JSON, a file or the answer of an agent. It ends the last line.
+func Document[T ~string | ~[]byte](w io.Writer, text T) {
+	whole := string(text)
+	if whole != "" && !strings.HasSuffix(whole, "\n") {
+		whole += "\n"
 	}
-	switch v := reflect.ValueOf(arg); {
-	case v.Kind() == reflect.String:
-		return OneLine(v.String())
-	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
-		return OneLine(string(v.Bytes()))
-	case v.Kind() == reflect.Slice || v.Kind() == reflect.Map || v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer:
-		return OneLine(fmt.Sprint(arg))
-	}
-	return arg
+	_, _ = io.WriteString(w, whole) // standard output remembers what could not be written
+}
+
+// ErrorText is an error as a program says it. Lines behind the first are indented, so that a text
+// of others in it begins none.
+func ErrorText(err error) string {
+	return strings.ReplaceAll(onLines(err.Error()), "\n", "\n  ")
 }
 
 // OneLine is a text on one line and in one cell of a table.
@@ -146,10 +141,10 @@ func OneLine(text string) string {
 	return out.String()
 }
 
-// ShownJSON is JSON of others as people read it.
-func ShownJSON(raw []byte) string {
+// onLines is a text of others whose breaks and tabs stay.
+func onLines(text string) string {
 	var out strings.Builder
-	for _, r := range string(raw) {
+	for _, r := range text {
 		out.WriteString(byNumber(r))
 	}
 	return out.String()

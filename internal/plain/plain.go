@@ -1,4 +1,4 @@
-// Package plain puts values into words for people: times, counts, and texts of others, quoted.
+// Package plain puts values into words for people: times and counts.
 package plain
 
 import (
@@ -27,18 +27,6 @@ func Prefixed(before, text string) string {
 		return ""
 	}
 	return before + text
-}
-
-// Printable is a foreign text on one line of a terminal.
-func Printable(s string) string {
-	q := fmt.Sprintf("%q", s)
-	return q[1 : len(q)-1]
-}
-
-// Unescaped is printable text that stands in no quotation marks, so that those in it need
-// no backslash.
-func Unescaped(s string) string {
-	return strings.NewReplacer(`\\`, `\\`, `\"`, `"`).Replace(Printable(s))
 }
 
 // Share words a mode that holds for a part of the callers.

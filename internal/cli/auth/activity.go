@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"fmt"
 	"net/url"
 	"text/tabwriter"
 
@@ -38,13 +37,13 @@ type activity struct {
 
 func (all activity) print(p *cli.Program) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AT\tBY\tNAME\tWHAT\tDECISION\tOUTCOME")
+	cli.Printf(w, "AT\tBY\tNAME\tWHAT\tDECISION\tOUTCOME\n")
 	for _, a := range all.Activity {
 		decision := "denied"
 		if a.Allowed {
 			decision = "allowed"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%s\t%s\n", a.At, a.By, a.Name, a.What, decision, a.Outcome)
+		cli.Printf(w, "%s\t%s\t%q\t%s\t%s\t%s\n", a.At, a.By, a.Name, a.What, decision, a.Outcome)
 	}
 	return w.Flush()
 }
@@ -61,8 +60,8 @@ func newAgentForget(p *cli.Program) *cobra.Command {
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/host-agents/"+url.PathEscape(args[0])+"/forget", nil), func(any) error {
-			_, err := fmt.Fprintln(p.Stdout, args[0]+" is forgotten")
-			return err
+			cli.Printf(p.Stdout, "%s is forgotten\n", args[0])
+			return nil
 		})
 	}
 	return cmd

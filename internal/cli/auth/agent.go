@@ -107,8 +107,8 @@ func AgentClient(p *cli.Program, f *Flags) (*agentauth.Client, error) {
 		Store: store, Now: p.Now, Random: rand.Reader, HostName: host,
 		Directory: cmp.Or(f.directory, fromEnv(p, agentsDirectoryEnv, "AGENT_AUTH_DIRECTORY_URL")),
 		HTTP:      &http.Client{Transport: outbound.New(outbound.Configured()).Transport()},
-		Approve:   func(_ string, a agentauth.Approval) { fmt.Fprintf(p.Stderr, "powerbox: %s\n", a.String()) },
-		Warn:      func(message string) { fmt.Fprintf(p.Stderr, "powerbox: warning: %s\n", message) },
+		Approve:   func(_ string, a agentauth.Approval) { cli.Printf(p.Stderr, "powerbox: %s\n", a.String()) },
+		Warn:      func(message string) { cli.Printf(p.Stderr, "powerbox: warning: %s\n", message) },
 	}, nil
 }
 
@@ -156,19 +156,19 @@ func printAgent(p *cli.Program, a agentauth.Agent, output string) error {
 		}
 		return p.PrintJSON(a)
 	}
-	fmt.Fprintf(p.Stdout, "%s  %s  %q at %s, %s\n", a.ID, a.Status, a.Name, a.Provider, a.Issuer)
+	cli.Printf(p.Stdout, "%s  %s  %q at %s, %s\n", a.ID, a.Status, a.Name, a.Provider, a.Issuer)
 	for _, g := range a.Grants {
-		fmt.Fprintf(p.Stdout, "  %s: %s", g.Capability, g.Status)
+		cli.Printf(p.Stdout, "  %s: %s", g.Capability, g.Status)
 		if g.Constraints != nil {
-			fmt.Fprintf(p.Stdout, ", only with %s", cli.ShownJSON(g.Constraints))
+			cli.Printf(p.Stdout, ", only with %s", g.Constraints)
 		}
 		if g.Reason != "" {
-			fmt.Fprintf(p.Stdout, ", since %q", g.Reason)
+			cli.Printf(p.Stdout, ", since %q", g.Reason)
 		}
-		fmt.Fprintln(p.Stdout)
+		cli.Printf(p.Stdout, "\n")
 	}
 	if a.Expires != "" {
-		fmt.Fprintf(p.Stdout, "  until %s\n", a.Expires)
+		cli.Printf(p.Stdout, "  until %s\n", a.Expires)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func newAgentList(p *cli.Program) *cobra.Command {
 			return p.PrintJSON(map[string]any{"agents": append([]agentauth.Agent{}, agents...)})
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "AGENT\tNAME\tPROVIDER\tSTATUS\tHOLDS")
+		cli.Printf(w, "AGENT\tNAME\tPROVIDER\tSTATUS\tHOLDS\n")
 		for _, a := range agents {
 			var holds []string
 			for _, g := range a.Grants {
@@ -207,7 +207,7 @@ func newAgentList(p *cli.Program) *cobra.Command {
 					holds = append(holds, g.Capability)
 				}
 			}
-			fmt.Fprintf(w, "%s\t%q\t%s\t%s\t%s\n", a.ID, a.Name, a.Provider, a.Status, strings.Join(holds, ", "))
+			cli.Printf(w, "%s\t%q\t%s\t%s\t%s\n", a.ID, a.Name, a.Provider, a.Status, strings.Join(holds, ", "))
 		}
 		return w.Flush()
 	}
@@ -338,8 +338,8 @@ func said(p *cli.Program, output string, data any, sentence string) error {
 	if output == "json" {
 		return p.PrintJSON(data)
 	}
-	_, err := fmt.Fprintln(p.Stdout, sentence)
-	return err
+	cli.Printf(p.Stdout, "%s\n", sentence)
+	return nil
 }
 
 // AgentOf returns the id of an agent: the id that was given, or the one active agent at a

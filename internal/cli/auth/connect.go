@@ -92,7 +92,7 @@ func Connected(p *cli.Program, a agentauth.Agent, err error, noWait bool, output
 	if errors.As(err, &pending) && noWait {
 		err = nil
 		if output == "text" {
-			fmt.Fprintf(p.Stderr, "powerbox: then see how it stands with: powerbox agent status %s --wait\n", a.ID)
+			cli.Printf(p.Stderr, "powerbox: then see how it stands with: powerbox agent status %s --wait\n", a.ID)
 		}
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func printProviders(p *cli.Program, providers []agentauth.Provider, output strin
 		return p.PrintJSON(map[string]any{"providers": append([]agentauth.Provider{}, providers...)})
 	}
 	for _, one := range providers {
-		fmt.Fprintf(p.Stdout, "%s  %s\n  %s\n", one.Name, one.Issuer, one.Description)
+		cli.Printf(p.Stdout, "%s  %s\n  %s\n", one.Name, one.Issuer, one.Description)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func printCapabilityLine(p *cli.Program, c agentauth.Capability) {
 	if c.Granted != "" {
 		granted = " (" + c.Granted + ")"
 	}
-	fmt.Fprintf(p.Stdout, "%s%s: %s\n", c.Name, granted, c.Description)
+	cli.Printf(p.Stdout, "%s%s: %s\n", c.Name, granted, c.Description)
 }
 
 func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
@@ -251,7 +251,7 @@ func newAgentCapabilitiesDescribe(p *cli.Program) *cobra.Command {
 			value string
 		}{{"input", string(c.Input)}, {"output", string(c.Output)}, {"location", c.Location}} {
 			if s.value != "" {
-				fmt.Fprintf(p.Stdout, "  %-8s  %s\n", s.name, s.value)
+				cli.Printf(p.Stdout, "  %-8s  %s\n", s.name, s.value)
 			}
 		}
 		return nil

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/holder/agentauth"
@@ -26,8 +25,8 @@ func Execute(ctx context.Context, p *cli.Program, f *Flags, of, capability strin
 		if output == "json" {
 			return p.PrintJSON(map[string]any{"event": e.Name, "data": e.Data})
 		}
-		_, err := fmt.Fprintf(p.Stdout, "%s\n", e.Data)
-		return err
+		cli.Document(p.Stdout, e.Data)
+		return nil
 	})
 	switch {
 	case err != nil:
@@ -37,6 +36,6 @@ func Execute(ctx context.Context, p *cli.Program, f *Flags, of, capability strin
 	case output == "json":
 		return p.PrintJSON(ResultOf(result))
 	}
-	fmt.Fprintln(p.Stdout, string(result.Data))
+	cli.Document(p.Stdout, result.Data)
 	return nil
 }

@@ -21,10 +21,10 @@ func newAgentHosts(p *cli.Program) *cobra.Command {
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return cli.Show(cmd.Context(), v, cli.Get("/v1/hosts"), func(all cli.Hosts) error {
-			w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR")
+			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+			cli.Printf(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR\n")
 			for _, h := range all.Hosts {
-				fmt.Fprintf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
+				cli.Printf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
 			}
 			return w.Flush()
 		})
@@ -57,15 +57,17 @@ func newAgentLink(p *cli.Program) *cobra.Command {
 			Page    string   `json:"page"`
 		}
 		return cli.Show(cmd.Context(), v, ofHost(args[0], "/link", map[string]any{"user": user}), func(said linked) error {
-			text := fmt.Sprintf("%s is of %s; its agents have at once: %s", args[0], user, cmp.Or(strings.Join(said.AtOnce, ", "), "nothing"))
+			lines := []string{fmt.Sprintf("%s is of %s; its agents have at once: %s", args[0], user, cmp.Or(strings.Join(said.AtOnce, ", "), "nothing"))}
 			if said.Claimed > 0 {
-				text += fmt.Sprintf("\nof those that acted on their own %s ended", counted(said.Claimed))
+				lines = append(lines, fmt.Sprintf("of those that acted on their own %s ended", counted(said.Claimed)))
 			}
 			if len(said.Asked) > 0 {
-				text += fmt.Sprintf("\nasked for each time: %s; to let them have it at once, with a passkey: %s", strings.Join(said.Asked, ", "), said.Page)
+				lines = append(lines, fmt.Sprintf("asked for each time: %s; to let them have it at once, with a passkey: %s", strings.Join(said.Asked, ", "), said.Page))
 			}
-			_, err := fmt.Fprintln(p.Visible(), text)
-			return err
+			for _, line := range lines {
+				cli.Printf(p.Stdout, "%s\n", line)
+			}
+			return nil
 		})
 	}
 	return cmd
@@ -85,8 +87,8 @@ func newAgentUnlink(p *cli.Program) *cobra.Command {
 			Ended int `json:"agents_revoked"`
 		}
 		return cli.Show(cmd.Context(), v, ofHost(args[0], "/unlink", map[string]any{}), func(said unlinked) error {
-			_, err := fmt.Fprintf(p.Visible(), "%s is nobody's; %s ended\n", args[0], counted(said.Ended))
-			return err
+			cli.Printf(p.Stdout, "%s is nobody's; %s ended\n", args[0], counted(said.Ended))
+			return nil
 		})
 	}
 	return cmd

@@ -64,7 +64,7 @@ func DiscoverAll(ctx context.Context, p *cli.Program, client *agentauth.Client, 
 	defer cancel()
 	for _, issuer := range issuers {
 		if _, err := client.Discover(ctx, issuer); err != nil {
-			fmt.Fprintf(p.Stderr, "powerbox: warning: %v\n", err)
+			cli.Printf(p.Stderr, "powerbox: warning: %v\n", err)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func newAgentFind(p *cli.Program) *cobra.Command {
 			return p.PrintJSON(map[string]any{"results": append([]agentauth.Found{}, found...)})
 		}
 		for _, one := range found {
-			fmt.Fprintf(p.Stdout, "%s  %s: %s\n", one.Issuer, one.Name, one.Description)
+			cli.Printf(p.Stdout, "%s  %s: %s\n", one.Issuer, one.Name, one.Description)
 		}
 		return nil
 	})
@@ -259,9 +259,9 @@ func newAgentInvite(p *cli.Program) *cobra.Command {
 			Expires string `json:"expires_at"`
 		}
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/hosts", body), func(answer invited) error {
-			fmt.Fprintf(p.Stderr, "powerbox: good once, until %s\n", answer.Expires)
-			_, err := fmt.Fprintln(p.Stdout, answer.Token)
-			return err
+			cli.Printf(p.Stderr, "powerbox: good once, until %s\n", answer.Expires)
+			cli.Printf(p.Stdout, "%s\n", answer.Token)
+			return nil
 		})
 	}
 	return cmd

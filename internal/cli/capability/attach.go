@@ -316,17 +316,17 @@ func printAttached(p *cli.Program, where attached, output string) error {
 		return p.PrintJSON(where)
 	}
 	for name, card := range where.Agents {
-		fmt.Fprintf(p.Stdout, "agent    %s  %s\n", name, strings.TrimSuffix(card, "/.well-known/agent-card.json"))
+		cli.Printf(p.Stdout, "agent    %s  %s\n", name, strings.TrimSuffix(card, "/.well-known/agent-card.json"))
 	}
 	for name, address := range where.GRPC {
-		fmt.Fprintf(p.Stdout, "grpc     %s  %s\n", name, address)
+		cli.Printf(p.Stdout, "grpc     %s  %s\n", name, address)
 	}
-	fmt.Fprintf(p.Stdout, "proxy    %s\n", where.Proxy)
+	cli.Printf(p.Stdout, "proxy    %s\n", where.Proxy)
 	if where.Socket != "" {
-		fmt.Fprintf(p.Stdout, "socket   %s\n", where.Socket)
+		cli.Printf(p.Stdout, "socket   %s\n", where.Socket)
 	}
 	if where.Inbound != "" {
-		fmt.Fprintf(p.Stdout, "inbound  %s\n", where.Inbound)
+		cli.Printf(p.Stdout, "inbound  %s\n", where.Inbound)
 	}
 	return nil
 }

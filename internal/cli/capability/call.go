@@ -103,10 +103,10 @@ func newCall(p *cli.Program) *cobra.Command {
 			return p.Denied(err, *output)
 		}
 		if *output == "json" {
-			fmt.Fprintln(p.Stdout, string(result))
+			cli.Document(p.Stdout, result)
 			return nil
 		}
-		fmt.Fprintln(p.Stdout, answerText(result))
+		cli.Document(p.Stdout, answerText(result))
 		return nil
 	}
 	return cmd
@@ -161,7 +161,7 @@ func fits(p *cli.Program, agent holder.Agent, c callFlags, output string) error 
 	if err := design.PrintCheck(p, design.CheckJSON{Answer: answer}, output); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.Stderr, "powerbox: nothing was sent")
+	cli.Printf(p.Stderr, "powerbox: nothing was sent\n")
 	return cli.Exit(cli.ExitDenied, nil)
 }
 

@@ -115,7 +115,7 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	if r.wait {
 		ask = func(ctx context.Context, agent holder.Agent, params holder.RequestParams) ([]holder.Capability, error) {
 			return client.RequestAndWait(ctx, agent, params, func(asked *holder.Pending) {
-				fmt.Fprintf(p.Stderr, "powerbox: a person has to approve this, at %s; waiting\n", asked.ApprovalURL)
+				cli.Printf(p.Stderr, "powerbox: a person has to approve this, at %s; waiting\n", asked.ApprovalURL)
 			})
 		}
 	}
@@ -125,7 +125,7 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	}
 	for _, c := range held {
 		if c.Expires.Before(r.params.Expires) {
-			fmt.Fprintf(p.Stderr, "powerbox: warning: you asked for %s until %s, and the agent allows it until %s; request it again before that\n",
+			cli.Printf(p.Stderr, "powerbox: warning: you asked for %s until %s, and the agent allows it until %s; request it again before that\n",
 				c.Grant, r.params.Expires.UTC().Format(time.RFC3339), c.Expires.UTC().Format(time.RFC3339))
 		}
 	}

@@ -97,11 +97,11 @@ func answer(p *cli.Program, result token.CheckResult, output string) error {
 			return err
 		}
 	} else if result.Allowed {
-		fmt.Fprintln(p.Stdout, "allow")
+		cli.Printf(p.Stdout, "allow\n")
 	} else {
-		fmt.Fprintln(p.Stdout, "deny")
+		cli.Printf(p.Stdout, "deny\n")
 		for _, e := range result.Reasons {
-			fmt.Fprintln(p.Stdout, " ", e.Error())
+			cli.Printf(p.Stdout, "  %s\n", e.Error())
 		}
 	}
 	if !result.Allowed {
@@ -131,28 +131,28 @@ func newTokenInspect(p *cli.Program) *cobra.Command {
 		for i, l := range u.Describe() {
 			printLink(p, i, l)
 		}
-		fmt.Fprintln(p.Stderr, "powerbox: no signature was verified")
+		cli.Printf(p.Stderr, "powerbox: no signature was verified\n")
 		return nil
 	}
 	return cmd
 }
 
 func printLink(p *cli.Program, i int, l token.Link) {
-	fmt.Fprintf(p.Stdout, "token %d  %s\n", i, l.ID)
+	cli.Printf(p.Stdout, "token %d  %s\n", i, l.ID)
 	if i == 0 {
-		fmt.Fprintf(p.Stdout, "  draft    -%s\n", l.Draft)
+		cli.Printf(p.Stdout, "  draft    -%s\n", l.Draft)
 	}
-	fmt.Fprintf(p.Stdout, "  issuer   %s\n  holder   %s\n", l.Issuer, l.Holder)
-	fmt.Fprintf(p.Stdout, "  good     %s to %s\n", l.IssuedAt.Format(time.RFC3339), l.Expires.Format(time.RFC3339))
-	fmt.Fprintf(p.Stdout, "  depth    %d of %d\n  hash     %s\n", l.Depth, l.MaxDepth, l.Hash)
+	cli.Printf(p.Stdout, "  issuer   %s\n  holder   %s\n", l.Issuer, l.Holder)
+	cli.Printf(p.Stdout, "  good     %s to %s\n", l.IssuedAt.Format(time.RFC3339), l.Expires.Format(time.RFC3339))
+	cli.Printf(p.Stdout, "  depth    %d of %d\n  hash     %s\n", l.Depth, l.MaxDepth, l.Hash)
 	for _, a := range l.Audience {
-		fmt.Fprintf(p.Stdout, "  for      %s\n", a)
+		cli.Printf(p.Stdout, "  for      %s\n", a)
 	}
 	for _, c := range l.Tools {
-		fmt.Fprintf(p.Stdout, "  may      %s%s\n", c.Pattern, cli.ArgumentsText(c.Shape))
+		cli.Printf(p.Stdout, "  may      %s%s\n", c.Pattern, cli.ArgumentsText(c.Shape))
 	}
 	for _, n := range l.Narrowed {
-		fmt.Fprintf(p.Stdout, "  narrowed %s\n", n)
+		cli.Printf(p.Stdout, "  narrowed %s\n", n)
 	}
 }
 

@@ -67,11 +67,11 @@ func scopeAnswer(p *cli.Program, r token.ScopeResult, output string) error {
 			return err
 		}
 	case r.Valid:
-		fmt.Fprintf(p.Stdout, "valid until %s, %d links: %s\n", r.EffectiveExpiry.Format(time.RFC3339Nano), r.ChainLength, strings.Join(r.EffectiveScopes, " "))
+		cli.Printf(p.Stdout, "valid until %s, %d links: %s\n", r.EffectiveExpiry.Format(time.RFC3339Nano), r.ChainLength, strings.Join(r.EffectiveScopes, " "))
 	case r.FailurePoint == token.OfToken:
-		fmt.Fprintf(p.Stdout, "not valid, token: %s: %s\n", r.Reason, r.Message)
+		cli.Printf(p.Stdout, "not valid, token: %s: %s\n", r.Reason, r.Message)
 	default:
-		fmt.Fprintf(p.Stdout, "not valid, link %d: %s: %s\n", r.FailurePoint, r.Reason, r.Message)
+		cli.Printf(p.Stdout, "not valid, link %d: %s: %s\n", r.FailurePoint, r.Reason, r.Message)
 	}
 	if !r.Valid {
 		return cli.Exit(cli.ExitDenied, nil)

@@ -172,9 +172,9 @@ func printLint(p *cli.Program, all []lintJSON, output string) error {
 	}
 	for _, l := range all {
 		for _, problem := range l.Problems {
-			fmt.Fprintf(p.Visible(), "%s: %s\n", l.Card, problem)
+			cli.Printf(p.Stdout, "%s: %s\n", l.Card, problem)
 		}
-		fmt.Fprintf(p.Stdout, "%s: %s, %s\n", l.Card, plain.Count(l.Errors, "error"), plain.Count(l.Warnings, "warning"))
+		cli.Printf(p.Stdout, "%s: %s, %s\n", l.Card, plain.Count(l.Errors, "error"), plain.Count(l.Warnings, "warning"))
 	}
 	return nil
 }
@@ -235,35 +235,35 @@ func newCardShow(p *cli.Program) *cobra.Command {
 }
 
 func printCard(p *cli.Program, c cardJSON) error {
-	w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "name\t%s\nversion\t%s\ndigest\t%s\n", c.Name, cmp.Or(c.Version, "-"), c.Digest)
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	cli.Printf(w, "name\t%s\nversion\t%s\ndigest\t%s\n", c.Name, cmp.Or(c.Version, "-"), c.Digest)
 	from := "derived from the interfaces"
 	if c.Explicit {
 		from = "declared"
 	}
-	fmt.Fprintf(w, "protocol\t%s (%s), card in the form of %s\n", c.Range, from, strings.Join(c.Dialects, " and "))
+	cli.Printf(w, "protocol\t%s (%s), card in the form of %s\n", c.Range, from, strings.Join(c.Dialects, " and "))
 	for _, i := range c.Interfaces {
-		fmt.Fprintf(w, "interface\t%s %s at %s\n", i.Binding, i.SpokenVersions(), strings.TrimSpace(i.URL+" "+i.Tenant))
+		cli.Printf(w, "interface\t%s %s at %s\n", i.Binding, i.SpokenVersions(), strings.TrimSpace(i.URL+" "+i.Tenant))
 	}
 	for _, d := range c.Features {
 		if says, ok := declared(d); ok {
-			fmt.Fprintf(w, "%s\t%s: %s\n", d.Tier, d.Name, says)
+			cli.Printf(w, "%s\t%s: %s\n", d.Tier, d.Name, says)
 		}
 	}
 	for _, s := range c.Skills {
-		fmt.Fprintf(w, "skill\t%s: %s\n", s.ID, s.Name)
+		cli.Printf(w, "skill\t%s: %s\n", s.ID, s.Name)
 	}
 	for _, uri := range c.Required {
-		fmt.Fprintf(w, "requires\t%s\n", uri)
+		cli.Printf(w, "requires\t%s\n", uri)
 	}
 	if len(c.Schemes) > 0 {
-		fmt.Fprintf(w, "security\t%s\n", strings.Join(c.Schemes, ", "))
+		cli.Printf(w, "security\t%s\n", strings.Join(c.Schemes, ", "))
 	}
 	if c.Signed {
-		fmt.Fprintln(w, "signed\tyes; powerbox card verify says by whom")
+		cli.Printf(w, "signed\tyes; powerbox card verify says by whom\n")
 	}
 	if c.Errors > 0 {
-		fmt.Fprintf(w, "lint\t%s; see powerbox card lint\n", plain.Count(c.Errors, "error"))
+		cli.Printf(w, "lint\t%s; see powerbox card lint\n", plain.Count(c.Errors, "error"))
 	}
 	return w.Flush()
 }
@@ -292,8 +292,8 @@ func newCardContract(p *cli.Program) *cobra.Command {
 		Example: "  powerbox card contract > contract.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.Stdout.Write(agentcard.CurrentContract())
-			return err
+			cli.Document(p.Stdout, agentcard.CurrentContract())
+			return nil
 		},
 	}
 }
@@ -376,12 +376,12 @@ func printChanges(p *cli.Program, all []agentcard.Change, output string) error {
 	counts := map[string]int{}
 	for _, c := range all {
 		counts[c.Kind]++
-		fmt.Fprintln(p.Visible(), c)
+		cli.Printf(p.Stdout, "%s\n", c)
 	}
 	breaches := "breaches"
 	if counts[agentcard.Breach] == 1 {
 		breaches = "breach"
 	}
-	fmt.Fprintf(p.Stdout, "%d %s, %d widening, %s\n", counts[agentcard.Breach], breaches, counts[agentcard.Widens], plain.Count(counts[agentcard.Note], "note"))
+	cli.Printf(p.Stdout, "%d %s, %d widening, %s\n", counts[agentcard.Breach], breaches, counts[agentcard.Widens], plain.Count(counts[agentcard.Note], "note"))
 	return nil
 }

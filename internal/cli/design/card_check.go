@@ -151,26 +151,26 @@ func PrintCheck(p *cli.Program, a CheckJSON, output string) error {
 	}
 	printAnswer(p, "", a.Answer)
 	if e := a.Enforcement; e != nil {
-		fmt.Fprintf(p.Visible(), "enforcement of %s: %s\n", e.Agent, e.Level)
+		cli.Printf(p.Stdout, "enforcement of %s: %s\n", e.Agent, e.Level)
 		for _, s := range e.Skills {
-			fmt.Fprintf(p.Visible(), "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
+			cli.Printf(p.Stdout, "  %s  %s: %s\n", s.Level, s.Skill, s.Why)
 		}
-		fmt.Fprintf(p.Visible(), "  free text: %s\n", e.FreeText)
+		cli.Printf(p.Stdout, "  free text: %s\n", e.FreeText)
 	}
 	return nil
 }
 
 func printAnswer(p *cli.Program, indent string, a agentcard.Answer) {
 	if a.Compatible {
-		fmt.Fprintf(p.Visible(), "%s%s: compatible, %s %s at %s\n", indent, cmp.Or(a.Agent, "-"), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
+		cli.Printf(p.Stdout, "%s%s: compatible, %s %s at %s\n", indent, cmp.Or(a.Agent, "-"), a.Interface.Binding, a.Version, strings.TrimSpace(a.Interface.URL+" "+a.Interface.Tenant))
 	} else {
-		fmt.Fprintf(p.Visible(), "%s%s: not compatible\n", indent, cmp.Or(a.Agent, "-"))
+		cli.Printf(p.Stdout, "%s%s: not compatible\n", indent, cmp.Or(a.Agent, "-"))
 	}
 	for _, r := range a.Reasons {
-		fmt.Fprintf(p.Visible(), "%s  %s: %s\n", indent, r.Code, r.Message)
+		cli.Printf(p.Stdout, "%s  %s: %s\n", indent, r.Code, r.Message)
 	}
 	for _, w := range a.Warnings {
-		fmt.Fprintf(p.Visible(), "%s  warning: %s\n", indent, w)
+		cli.Printf(p.Stdout, "%s  warning: %s\n", indent, w)
 	}
 }
 
@@ -317,9 +317,9 @@ func printPath(p *cli.Program, a agentcard.PathAnswer, output string) error {
 	if output == "json" {
 		return p.PrintJSON(a)
 	}
-	out := p.Visible()
+	out := p.Stdout
 	if len(a.Hops) > 0 {
-		fmt.Fprintln(out, a.Hops[0].From)
+		cli.Printf(out, "%s\n", a.Hops[0].From)
 	}
 	for i, h := range a.Hops {
 		indent := strings.Repeat("   ", i)
@@ -327,26 +327,26 @@ func printPath(p *cli.Program, a agentcard.PathAnswer, output string) error {
 		if !h.Compatible {
 			word = "FAILS"
 		}
-		fmt.Fprintf(out, "%s└─ %s  %s\n", indent, h.To, word)
+		cli.Printf(out, "%s└─ %s  %s\n", indent, h.To, word)
 		for _, r := range h.Reasons {
-			fmt.Fprintf(out, "%s     %s: %s\n", indent, r.Code, r.Message)
+			cli.Printf(out, "%s     %s: %s\n", indent, r.Code, r.Message)
 		}
 		for _, w := range h.Warnings {
-			fmt.Fprintf(out, "%s     warning: %s\n", indent, w)
+			cli.Printf(out, "%s     warning: %s\n", indent, w)
 		}
 	}
 	if a.SharedContext {
-		fmt.Fprintln(out, "shared context: yes, every agent declares context_reuse")
+		cli.Printf(out, "shared context: yes, every agent declares context_reuse\n")
 	} else {
-		fmt.Fprintln(out, "shared context: not to be relied on")
+		cli.Printf(out, "shared context: not to be relied on\n")
 		for _, l := range a.Lost {
-			fmt.Fprintln(out, "  "+l)
+			cli.Printf(out, "  %s\n", l)
 		}
 	}
 	if a.Compatible {
-		fmt.Fprintln(out, "the path holds")
+		cli.Printf(out, "the path holds\n")
 	} else {
-		fmt.Fprintln(out, "the path does not hold; nothing is to be sent")
+		cli.Printf(out, "the path does not hold; nothing is to be sent\n")
 	}
 	return nil
 }

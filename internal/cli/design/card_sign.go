@@ -40,7 +40,7 @@ func newCardSign(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return cli.Invalid(fmt.Errorf("not signed: %w", err))
 		}
-		fmt.Fprintf(p.Stdout, "%s\n", signed)
+		cli.Document(p.Stdout, signed)
 		return nil
 	}
 	return cmd
@@ -91,11 +91,11 @@ func newCardVerify(p *cli.Program) *cobra.Command {
 		case err != nil:
 			return cli.Invalid(err)
 		case covered:
-			fmt.Fprintf(p.Stdout, "%s\n", s.Card)
+			cli.Document(p.Stdout, s.Card)
 		case *output == "json":
 			return p.PrintJSON(verifiedJSON{Verified: true, Signature: s, Digest: card.Digest()})
 		default:
-			fmt.Fprintf(p.Stdout, "verified: signature %d, %s by key %s\ndigest: %s\n", s.Index, s.Algorithm, s.KeyID, card.Digest())
+			cli.Printf(p.Stdout, "verified: signature %d, %s by key %s\ndigest: %s\n", s.Index, s.Algorithm, s.KeyID, card.Digest())
 		}
 		return nil
 	}

@@ -124,7 +124,7 @@ func Configured(ctx context.Context, p *cli.Program, d *handoff.Declarations, g 
 		d.Agents[agent.ID] = a
 	}
 	if g.cards == "" && !g.Fetch {
-		fmt.Fprintln(p.Stderr, "powerbox: no cards were read: every configured skill is taken to be on its agent's card (--cards, --fetch)")
+		cli.Printf(p.Stderr, "powerbox: no cards were read: every configured skill is taken to be on its agent's card (--cards, --fetch)\n")
 	}
 	for from, agents := range c.Scopes {
 		for to, operations := range agents {
@@ -136,7 +136,7 @@ func Configured(ctx context.Context, p *cli.Program, d *handoff.Declarations, g 
 	sorting.Sort(d.Scopes, func(a, b handoff.Scope) int { return strings.Compare(a.From+"\x00"+a.To, b.From+"\x00"+b.To) })
 	for _, agent := range c.Agents {
 		if agent.Mode == string(gate.Observe) {
-			fmt.Fprintf(p.Stderr, "powerbox: agent %s is in mode observe: its gateway enforces nothing\n", agent.ID)
+			cli.Printf(p.Stderr, "powerbox: agent %s is in mode observe: its gateway enforces nothing\n", agent.ID)
 		}
 	}
 	return nil
@@ -290,30 +290,28 @@ func printWrong(p *cli.Program, g *graph.Graph) error {
 			bad = append(bad, fmt.Sprintf("  %s to %s: %s", e.Wire.From, e.Wire.To, e.Failure))
 		}
 	}
-	_, err := fmt.Fprintf(p.Stdout, "%s, %s; %d can never pass\n", plain.Count(len(g.Nodes()), "agent"), plain.Count(len(edges), "wire"), len(bad))
+	cli.Printf(p.Stdout, "%s, %s; %d can never pass\n", plain.Count(len(g.Nodes()), "agent"), plain.Count(len(edges), "wire"), len(bad))
 	if left := len(bad) - shownRadii; left > 0 {
 		bad = append(bad[:shownRadii], fmt.Sprintf("  and %d more; powerbox graph check lists them", left))
 	}
 	for _, b := range bad {
-		fmt.Fprintln(p.Stdout, b)
+		cli.Printf(p.Stdout, "%s\n", b)
 	}
-	if err == nil {
-		_, err = fmt.Fprintln(p.Stdout)
-	}
-	return err
+	cli.Printf(p.Stdout, "\n")
+	return nil
 }
 
 // shownRadii is how many agents the table of radii has without --all.
 const shownRadii = 20
 
 func printRadius(p *cli.Program, part, whole *graph.Graph, from string, all bool) error {
-	fmt.Fprintln(p.Stdout)
+	cli.Printf(p.Stdout, "\n")
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	if from != "" {
-		fmt.Fprintf(w, "If %s were taken over\n", from)
-		fmt.Fprintln(w, "REACHES\tTHROUGH\tAMBIENT\tGATED")
+		cli.Printf(w, "If %s were taken over\n", from)
+		cli.Printf(w, "REACHES\tTHROUGH\tAMBIENT\tGATED\n")
 		for _, r := range whole.Reach(from) {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(strings.Join(r.Through, " > "), "-"), cmp.Or(strings.Join(r.Operations, ", "), "-"), cmp.Or(strings.Join(r.Gated, ", "), "-"))
+			cli.Printf(w, "%s\t%s\t%s\t%s\n", r.Agent, cmp.Or(strings.Join(r.Through, " > "), "-"), cmp.Or(strings.Join(r.Operations, ", "), "-"), cmp.Or(strings.Join(r.Gated, ", "), "-"))
 		}
 		return w.Flush()
 	}
@@ -324,15 +322,15 @@ func printRadius(p *cli.Program, part, whole *graph.Graph, from string, all bool
 		left = len(radii) - shownRadii
 		radii = radii[:shownRadii]
 	}
-	fmt.Fprintln(w, "BLAST RADIUS\tAMBIENT\t\tGATED\t")
+	cli.Printf(w, "BLAST RADIUS\tAMBIENT\t\tGATED\t\n")
 	for _, r := range radii {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Agent, plain.Count(r.AmbientAgents, "agent"), plain.Count(r.AmbientOperations, "operation"), plain.Count(r.GatedAgents, "agent"), plain.Count(r.GatedOperations, "operation"))
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\n", r.Agent, plain.Count(r.AmbientAgents, "agent"), plain.Count(r.AmbientOperations, "operation"), plain.Count(r.GatedAgents, "agent"), plain.Count(r.GatedOperations, "operation"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if left > 0 {
-		fmt.Fprintf(p.Stdout, "and %s with less (--all)\n", plain.Count(left, "agent"))
+		cli.Printf(p.Stdout, "and %s with less (--all)\n", plain.Count(left, "agent"))
 	}
 	return nil
 }
@@ -372,9 +370,9 @@ func newGraphCheck(p *cli.Program) *cobra.Command {
 			err = p.PrintJSON(append([]handoff.Finding{}, findings...))
 		default:
 			for _, f := range findings {
-				fmt.Fprintf(p.Stdout, "%s: %s: %s (%s)\n", f.Place, f.Level, f.Message, f.Rule)
+				cli.Printf(p.Stdout, "%s: %s: %s (%s)\n", f.Place, f.Level, f.Message, f.Rule)
 			}
-			fmt.Fprintf(p.Stdout, "%s, %s: %s\n", plain.Count(len(d.Agents), "agent"), plain.Count(len(d.Wires), "wire"), plain.Count(len(findings), "finding"))
+			cli.Printf(p.Stdout, "%s, %s: %s\n", plain.Count(len(d.Agents), "agent"), plain.Count(len(d.Wires), "wire"), plain.Count(len(findings), "finding"))
 		}
 		if err == nil && errs > 0 {
 			return cli.Exit(cli.ExitInvalid, nil)
@@ -416,9 +414,9 @@ func newGraphChecklist(p *cli.Program) *cobra.Command {
 				if !i.Done {
 					box = "[ ]"
 				}
-				fmt.Fprintln(p.Stdout, box, i.Item)
+				cli.Printf(p.Stdout, "%s %s\n", box, i.Item)
 				for _, m := range i.Missing {
-					fmt.Fprintln(p.Stdout, "     ", m)
+					cli.Printf(p.Stdout, "      %s\n", m)
 				}
 			}
 		}
@@ -479,14 +477,14 @@ func newGraphDiff(p *cli.Program) *cobra.Command {
 		} else {
 			for _, c := range gains {
 				for _, op := range c.Gains {
-					fmt.Fprintf(p.Stdout, "+ %s gains %s at %s\n", c.Agent, op, c.At)
+					cli.Printf(p.Stdout, "+ %s gains %s at %s\n", c.Agent, op, c.At)
 				}
 				for _, op := range c.Loses {
-					fmt.Fprintf(p.Stdout, "- %s loses %s at %s\n", c.Agent, op, c.At)
+					cli.Printf(p.Stdout, "- %s loses %s at %s\n", c.Agent, op, c.At)
 				}
 			}
 			if len(gains) == 0 {
-				fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority")
+				cli.Printf(p.Stdout, "no agent or user gains or loses authority\n")
 			}
 		}
 		if err == nil && consent && more > 0 {

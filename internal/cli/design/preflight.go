@@ -62,9 +62,9 @@ func newGraphPreflight(p *cli.Program) *cobra.Command {
 		case *output == "json":
 			err = p.PrintJSON(answer)
 		case failure == nil:
-			fmt.Fprintln(p.Stdout, "yes")
+			cli.Printf(p.Stdout, "yes\n")
 		default:
-			fmt.Fprintln(p.Stdout, answer.Text)
+			cli.Printf(p.Stdout, "%s\n", answer.Text)
 		}
 		if err == nil && failure != nil {
 			return cli.Exit(cli.ExitDenied, nil)

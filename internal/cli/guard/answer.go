@@ -28,7 +28,7 @@ func newQuestions(p *cli.Program) *cobra.Command {
 				if q.Agent != "" {
 					who += ", sub-agent " + fmt.Sprintf("%q", q.Agent)
 				}
-				fmt.Fprintf(p.Stdout, "%s  %s in %s: %s\n", q.ID, who, q.Project, strings.Join(q.Needs, ", "))
+				cli.Printf(p.Stdout, "%s  %s in %s: %s\n", q.ID, who, q.Project, strings.Join(q.Needs, ", "))
 			}
 			return nil
 		},

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,7 @@ func newGrant(p *cli.Program) *cobra.Command {
 		Long: "A file in the project gives nothing before this command. Sessions that run keep what they began with.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if commands {
-				fmt.Fprintln(p.Stdout, strings.Join(shell.Names(), "\n"))
+				cli.Document(p.Stdout, strings.Join(shell.Names(), "\n"))
 				return nil
 			}
 			at, err := locate(p)
@@ -38,8 +37,8 @@ func newGrant(p *cli.Program) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				_, err := p.Stdout.Write(old)
-				return err
+				cli.Document(p.Stdout, old)
+				return nil
 			}
 			text, err := p.ReadFile(args[0])
 			if err != nil {
@@ -52,7 +51,7 @@ func newGrant(p *cli.Program) *cobra.Command {
 			if err := grants.Give(dir, text); err != nil {
 				return cli.Invalid(err)
 			}
-			fmt.Fprintf(p.Stdout, "New sessions in %s have this grant.\n", dir)
+			cli.Printf(p.Stdout, "New sessions in %s have this grant.\n", dir)
 			return nil
 		},
 	}

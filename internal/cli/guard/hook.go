@@ -40,12 +40,8 @@ func newHook(p *cli.Program) *cobra.Command {
 				return err
 			}
 			out := answer(cmd.Context(), p, c, raw)
-			if _, err := io.WriteString(p.Stderr, out.Stderr); err != nil {
-				return err
-			}
-			if _, err := io.WriteString(p.Stdout, out.Stdout); err != nil {
-				return err
-			}
+			cli.Document(p.Stderr, out.Stderr)
+			cli.Document(p.Stdout, out.Stdout)
 			if out.Exit != 0 {
 				return cli.Exit(out.Exit, nil)
 			}
@@ -155,7 +151,7 @@ func newDaemon(p *cli.Program) *cobra.Command {
 			}
 			ready := func() {
 				if announce {
-					fmt.Fprintln(p.Stdout, "ready")
+					cli.Printf(p.Stdout, "ready\n")
 				}
 			}
 			return daemon.Run(cmd.Context(), daemon.Config{State: at.state, Home: at.home, Now: p.Now, Random: rand.Reader}, at.socket, idle, ready)

@@ -95,9 +95,9 @@ func newInstall(p *cli.Program) *cobra.Command {
 		if err := book(at).Install(c.Name, paths, changes); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stdout, "%s is guarded. Sessions that run already must be started again.\n", c.Title)
+		cli.Printf(p.Stdout, "%s is guarded. Sessions that run already must be started again.\n", c.Title)
 		if _, text, err := (daemon.Grants{State: at.state}).Find(paths.Project); err == nil && !strings.Contains(string(text), "run:") {
-			fmt.Fprintln(p.Stdout, "The grant of this project runs no command. Give one with powerbox guard grant FILE.")
+			cli.Printf(p.Stdout, "The grant of this project runs no command. Give one with powerbox guard grant FILE.\n")
 		}
 		return nil
 	})
@@ -106,15 +106,12 @@ func newInstall(p *cli.Program) *cobra.Command {
 // confirm shows changes and asks.
 func (s *scope) confirm(p *cli.Program, changes []install.Change) (bool, error) {
 	for _, ch := range changes {
-		_, err := p.Stdout.Write(diff.Diff(ch.Path, ch.Before, ch.Path, ch.After))
-		if err != nil {
-			return false, err
-		}
+		cli.Document(p.Stdout, diff.Diff(ch.Path, ch.Before, ch.Path, ch.After))
 	}
 	if s.yes {
 		return true, nil
 	}
-	fmt.Fprint(p.Stderr, "Write this? [y/N] ")
+	cli.Printf(p.Stderr, "Write this? [y/N] ")
 	line, _ := bufio.NewReader(p.Stdin).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		return false, errors.New("nothing was written. Answer y, or use --yes")
@@ -143,7 +140,7 @@ func newUninstall(p *cli.Program) *cobra.Command {
 		if err := book(at).Uninstall(record, changes); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stdout, "%s is not guarded any more.\n", c.Title)
+		cli.Printf(p.Stdout, "%s is not guarded any more.\n", c.Title)
 		return nil
 	})
 }
@@ -175,19 +172,19 @@ func newStatus(p *cli.Program) *cobra.Command {
 					if gone := r.Missing(c); len(gone) > 0 {
 						state = "NOT guarded: entries are gone from " + strings.Join(gone, ", ") + ". Run powerbox guard uninstall " + c.Name + ", then install again"
 					}
-					fmt.Fprintf(p.Stdout, "%-12s %-8s %s\n", c.Name, map[bool]string{false: "project", true: "user"}[user], state)
+					cli.Printf(p.Stdout, "%-12s %-8s %s\n", c.Name, map[bool]string{false: "project", true: "user"}[user], state)
 				}
 			}
 			owner, _, err := (daemon.Grants{State: at.state}).Find(dir)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(p.Stdout, "grant of %s: see powerbox guard grant\n", owner)
+			cli.Printf(p.Stdout, "grant of %s: see powerbox guard grant\n", owner)
 			if _, err := daemon.Call(cmd.Context(), at.socket, daemon.Request{Do: "questions"}); err != nil {
-				fmt.Fprintln(p.Stdout, "daemon: not running; the next hook starts it, or powerbox guard daemon")
+				cli.Printf(p.Stdout, "daemon: not running; the next hook starts it, or powerbox guard daemon\n")
 				return nil
 			}
-			fmt.Fprintln(p.Stdout, "daemon: running")
+			cli.Printf(p.Stdout, "daemon: running\n")
 			return nil
 		},
 	}

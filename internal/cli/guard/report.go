@@ -65,8 +65,8 @@ func newAdvise(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = p.Stdout.Write(text)
-			return err
+			cli.Document(p.Stdout, text)
+			return nil
 		},
 	}
 	project = projectFlag(cmd)

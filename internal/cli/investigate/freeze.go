@@ -78,7 +78,7 @@ func showFreezes(p *cli.Program, frozen []audit.Freeze) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	cli.Printf(w, "FROZEN\tSINCE\tBY\tREASON\n")
 	for _, f := range frozen {
-		cli.Printf(w, "%s\t%s\t%s\t%s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+		cli.Printf(w, "%s\t%s\t%s\t%s\n", f.Target, plain.Time(f.At), f.By, f.Reason)
 	}
 	return w.Flush()
 }

@@ -100,11 +100,11 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 	if !in.Since.IsZero() {
 		since = plain.Time(in.Since)
 	}
-	cli.Printf(p.Stdout, "%s since %s\n", plain.Printable(in.Agent), since)
+	cli.Printf(p.Stdout, "%s since %s\n", in.Agent, since)
 	err := errors.Join(
 		printTouched(p, "it called", in.Touched, func(t audit.Touched) string { return t.Agent }),
-		printTouched(p, "others called in its traces, or under capabilities that it delegated", in.Through, func(t audit.Touched) string { return plain.Printable(t.Requester) + " -> " + t.Agent }),
-		printTouched(p, "it was called by", in.CameFrom, func(t audit.Touched) string { return plain.Printable(t.Requester) }),
+		printTouched(p, "others called in its traces, or under capabilities that it delegated", in.Through, func(t audit.Touched) string { return t.Requester + " -> " + t.Agent }),
+		printTouched(p, "it was called by", in.CameFrom, func(t audit.Touched) string { return t.Requester }),
 	)
 	if len(in.Other) > 0 {
 		cli.Printf(p.Stdout, "\n")
@@ -112,7 +112,7 @@ func printIncident(p *cli.Program, in audit.Incident) error {
 	printOthers(p, in.Other)
 	cli.Printf(p.Stdout, "\nit delegated: %s\n", plain.Count(len(in.Delegated), "capability record"))
 	for _, d := range in.Delegated {
-		cli.Printf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, plain.Printable(cmp.Or(d.To, "a holder that has not used it")), strings.Join(d.Granted, ", "))
+		cli.Printf(p.Stdout, "  %s at %s, to %s: %s\n", d.Capability, d.Agent, cmp.Or(d.To, "a holder that has not used it"), strings.Join(d.Granted, ", "))
 	}
 	printLive(p, in)
 	cli.Printf(p.Stdout, "\nto stop it:\n")
@@ -133,7 +133,7 @@ func printLive(p *cli.Program, in audit.Incident) {
 	cli.Printf(p.Stdout, "\nstill valid: %d on record\n", len(in.Live))
 	for _, c := range in.Live {
 		frozen := map[bool]string{true: ", frozen"}[c.Frozen]
-		cli.Printf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, plain.Printable(cmp.Or(c.Requester, c.Holder)),
+		cli.Printf(p.Stdout, "  %s at %s, held by %s until %s%s: %s\n", c.ID, c.Agent, cmp.Or(c.Requester, c.Holder),
 			plain.Time(c.Expires), frozen, strings.Join(c.Operations, ", "))
 	}
 }
@@ -142,7 +142,7 @@ func printTouched(p *cli.Program, title string, list []audit.Touched, who func(a
 	cli.Printf(p.Stdout, "\n%s: %s\n", title, plain.Count(len(list), "operation"))
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	for _, t := range list {
-		cli.Printf(w, "  %s\t%s\t%d allowed\t%d refused\tlast %s\t%s\t%s\n", who(t), plain.Printable(t.Operation), t.Allowed, t.Refused,
+		cli.Printf(w, "  %s\t%s\t%d allowed\t%d refused\tlast %s\t%s\t%s\n", who(t), t.Operation, t.Allowed, t.Refused,
 			plain.Time(t.Last), t.Record, strings.Join(t.Codes, ", "))
 	}
 	return w.Flush()

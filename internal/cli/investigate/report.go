@@ -77,7 +77,7 @@ func newReport(p *cli.Program) *cobra.Command {
 
 func printUse(p *cli.Program, r audit.Report) error {
 	for _, f := range r.Frozen {
-		cli.Printf(p.Stdout, "frozen: %s since %s, by %s: %s\n", f.Target, plain.Time(f.At), f.By, plain.Printable(f.Reason))
+		cli.Printf(p.Stdout, "frozen: %s since %s, by %s: %s\n", f.Target, plain.Time(f.At), f.By, f.Reason)
 	}
 	if len(r.Uses) == 0 {
 		cli.Printf(p.Stdout, "no calls since %s\n", r.Since.Format(time.RFC3339))

@@ -137,7 +137,7 @@ func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[stri
 		if c.Requester != "" {
 			holder = c.Requester + " (" + c.Holder + ")"
 		}
-		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Parent, c.Agent, c.Grant, plain.Printable(c.Principal), plain.Printable(holder), plain.Time(c.Expires))
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Parent, c.Agent, c.Grant, c.Principal, holder, plain.Time(c.Expires))
 	}
 	return w.Flush()
 }

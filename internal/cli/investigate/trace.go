@@ -89,39 +89,39 @@ func grantedBy(s audit.TraceStep) string {
 	var said []string
 	switch {
 	case s.Question != "" && len(s.GrantedBy) > 0:
-		said = append(said, fmt.Sprintf("by %s (%s)", plain.Printable(strings.Join(s.GrantedBy, ", ")), s.Question))
+		said = append(said, fmt.Sprintf("by %s (%s)", strings.Join(s.GrantedBy, ", "), s.Question))
 	case s.Question != "":
-		said = append(said, fmt.Sprintf("by people whose answers you may not see (%s)", plain.Printable(s.Question)))
+		said = append(said, fmt.Sprintf("by people whose answers you may not see (%s)", s.Question))
 	case len(s.GrantedBy) > 0:
-		said = append(said, "by the operator "+plain.Printable(strings.Join(s.GrantedBy, ", ")))
+		said = append(said, "by the operator "+strings.Join(s.GrantedBy, ", "))
 	}
 	if s.Policy != "" {
-		said = append(said, "by policy "+plain.Printable(s.Policy))
+		said = append(said, "by policy "+s.Policy)
 	}
 	return strings.Join(said, ", ")
 }
 
 // printTraceHop prints one decision, and under it what it led to.
 func printTraceHop(p *cli.Program, h audit.TraceHop, indent string) {
-	cli.Printf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), plain.Printable(h.Requester), h.Agent, plain.Unescaped(h.What()), h.Record)
+	cli.Printf(p.Stdout, "%s%-7s %s -> %s  %s  %s\n", indent, h.Decided(), h.Requester, h.Agent, h.What(), h.Record)
 	line := func(name, format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); text != "" {
 			cli.Printf(p.Stdout, "%s        %-8s %s\n", indent, name, text)
 		}
 	}
-	line("when", "%s%s%s%s", plain.Time(h.Time), plain.Prefixed(", task ", plain.Printable(h.Task)), plain.Prefixed(" in tenant ", plain.Printable(h.Tenant)), plain.Prefixed(", for ", h.Principal))
-	line("why", "%s", plain.Unescaped(h.Purpose))
+	line("when", "%s%s%s%s", plain.Time(h.Time), plain.Prefixed(", task ", h.Task), plain.Prefixed(" in tenant ", h.Tenant), plain.Prefixed(", for ", h.Principal))
+	line("why", "%s", h.Purpose)
 	for _, s := range h.Under {
-		line("under", "%s%s%s", s.Capability, plain.Prefixed(", requested by ", plain.Printable(s.By)), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
+		line("under", "%s%s%s", s.Capability, plain.Prefixed(", requested by ", s.By), plain.Prefixed(", without ", strings.Join(s.Narrowed, ", ")))
 		line("granted", "%s", grantedBy(s))
 	}
 	if len(h.Under) == 0 {
 		line("under", "%s", plain.Prefixed("no capability; mode ", h.Mode))
 	}
 	line("less", "%s", strings.Join(h.Narrowed, ", "))
-	line("missing", "%s", plain.Printable(strings.Join(h.Missing, ", ")))
+	line("missing", "%s", strings.Join(h.Missing, ", "))
 	for _, r := range h.Reasons {
-		line("reason", "%s%s", r.Code, plain.Prefixed(": ", plain.Unescaped(r.Message)))
+		line("reason", "%s%s", r.Code, plain.Prefixed(": ", r.Message))
 	}
 	line("outcome", "%s", h.Outcome)
 	for _, next := range h.Hops {

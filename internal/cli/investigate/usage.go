@@ -8,7 +8,6 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 func newUsage(p *cli.Program) *cobra.Command {
@@ -84,7 +83,7 @@ func printUsage(p *cli.Program, u audit.Usage) error {
 		if h.Unused {
 			exercised, unused = "unused", unused+1
 		}
-		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", plain.Printable(h.Holder), h.Agent, plain.Printable(h.Operation), granted, exercised, h.Last)
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", h.Holder, h.Agent, h.Operation, granted, exercised, h.Last)
 	}
 	if err := w.Flush(); err != nil {
 		return err

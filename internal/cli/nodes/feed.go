@@ -52,8 +52,8 @@ func newFeedExtend(p *cli.Program) *cobra.Command {
 			At       time.Time `json:"at"`
 		}
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/feed/extension", map[string]any{"until": end, "reason": reason}), func(e extension) error {
-			_, err := fmt.Fprintf(p.Stdout, "gateways can read without news until %s (revocation %d)\n", plain.Time(e.Until), e.Sequence)
-			return err
+			cli.Printf(p.Stdout, "gateways can read without news until %s (revocation %d)\n", plain.Time(e.Until), e.Sequence)
+			return nil
 		})
 	}
 	return cmd
@@ -85,8 +85,8 @@ func newFeedKey(p *cli.Program) *cobra.Command {
 			Sequence int64  `json:"sequence"`
 		}
 		return cli.Show(cmd.Context(), v, cli.Get("/v1/feed/key"), func(k feedKey) error {
-			_, err := fmt.Fprintln(p.Stdout, k.Key)
-			return err
+			cli.Printf(p.Stdout, "%s\n", k.Key)
+			return nil
 		})
 	}
 	return cmd
@@ -115,8 +115,8 @@ func newFeedStatus(p *cli.Program) *cobra.Command {
 			} `json:"status"`
 		}
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/capabilities/"+url.PathEscape(args[0])+"/status", nil), func(e entry) error {
-			_, err := fmt.Fprintf(p.Stdout, "%s is at %d of %s\n", e.Capability, e.Status.List.Index, e.Status.List.URI)
-			return err
+			cli.Printf(p.Stdout, "%s is at %d of %s\n", e.Capability, e.Status.List.Index, e.Status.List.URI)
+			return nil
 		})
 	}
 	return cmd

@@ -138,9 +138,9 @@ func newGatewayToken(p *cli.Program) *cobra.Command {
 			Expires time.Time `json:"expires"`
 		}
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/gateway-tokens", map[string]any{"agent": agent, "ttl": int(ttl.Seconds())}), func(t enrolls) error {
-			fmt.Fprintln(p.Stdout, t.Token)
-			_, err := fmt.Fprintf(p.Stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, plain.Time(t.Expires))
-			return err
+			cli.Printf(p.Stdout, "%s\n", t.Token)
+			cli.Printf(p.Stderr, "it enrols one gateway of %s, once, until %s\n", t.Agent, plain.Time(t.Expires))
+			return nil
 		})
 	}
 	return cmd
@@ -173,7 +173,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(state, "enrolment.json")); err == nil && unless {
-			fmt.Fprintf(p.Stderr, "%s is enrolled already\n", state)
+			cli.Printf(p.Stderr, "%s is enrolled already\n", state)
 			return nil
 		}
 		data, err := p.ReadFile(file)
@@ -202,7 +202,7 @@ func newGatewayEnroll(p *cli.Program) *cobra.Command {
 		if *output == "json" {
 			return p.PrintJSON(kept)
 		}
-		fmt.Fprintf(p.Stdout, "enrolled %s in front of %s\n", kept.Gateway, kept.Agent)
+		cli.Printf(p.Stdout, "enrolled %s in front of %s\n", kept.Gateway, kept.Agent)
 		return nil
 	}
 	return cmd
@@ -245,10 +245,10 @@ func newGatewayList(p *cli.Program) *cobra.Command {
 	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return cli.Show(cmd.Context(), v, cli.Get("/v1/gateways"), func(all []cli.GatewayStatus) error {
-			w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT")
+			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+			cli.Printf(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT\n")
 			for _, g := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
+				cli.Printf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
 			}
 			return w.Flush()
 		})
@@ -281,8 +281,8 @@ func newGatewayClose(p *cli.Program) *cobra.Command {
 	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return cli.Show(cmd.Context(), v, cli.Delete("/v1/gateways/"+url.PathEscape(args[0])), func(g cli.GatewayStatus) error {
-			_, err := fmt.Fprintf(p.Stdout, "closed %s of %s\n", g.ID, g.Agent)
-			return err
+			cli.Printf(p.Stdout, "closed %s of %s\n", g.ID, g.Agent)
+			return nil
 		})
 	}
 	return cmd

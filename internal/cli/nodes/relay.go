@@ -204,7 +204,7 @@ func relayHandler(relay *feed.Relay, admitted proxy.FollowTokens, anyone bool) h
 		}
 		handler.ServeHTTP(w, r)
 	})
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { cli.Printf(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if why := relay.Older(); !relay.Fresh() && why != "" {
 			http.Error(w, why, http.StatusServiceUnavailable)
@@ -214,7 +214,7 @@ func relayHandler(relay *feed.Relay, admitted proxy.FollowTokens, anyone bool) h
 			http.Error(w, "the feed is not known here now", http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintf(w, "ok: at %d, %d followers\n", relay.Sequence(), relay.Followers())
+		cli.Printf(w, "ok: at %d, %d followers\n", relay.Sequence(), relay.Followers())
 	})
 	return mux
 }

@@ -68,13 +68,13 @@ func newSpoolCheck(p *cli.Program) *cobra.Command {
 }
 
 func printFound(p *cli.Program, f spool.Found) {
-	fmt.Fprintf(p.Stdout, "%d whole records, %d to %d", f.Records, f.First, f.Next-1)
+	cli.Printf(p.Stdout, "%d whole records, %d to %d", f.Records, f.First, f.Next-1)
 	if f.Shipped >= 0 {
-		fmt.Fprintf(p.Stdout, "; the server has those before %d", f.Shipped)
+		cli.Printf(p.Stdout, "; the server has those before %d", f.Shipped)
 	}
-	fmt.Fprintln(p.Stdout)
+	cli.Printf(p.Stdout, "\n")
 	for _, h := range f.Damage {
-		fmt.Fprintf(p.Stdout, "damaged: %s\n", h)
+		cli.Printf(p.Stdout, "damaged: %s\n", h)
 	}
 }
 
@@ -114,7 +114,7 @@ func salvage(ctx context.Context, p *cli.Program, s *remote.SpoolOf, older strin
 func printSalvaged(p *cli.Program, done spool.Salvaged) {
 	printFound(p, done.Found)
 	if done.Whole() {
-		fmt.Fprintln(p.Stdout, "nothing is damaged; the server has every record")
+		cli.Printf(p.Stdout, "nothing is damaged; the server has every record\n")
 		return
 	}
 	for _, l := range done.Lost {
@@ -122,14 +122,14 @@ func printSalvaged(p *cli.Program, done spool.Salvaged) {
 		if l.To > 0 {
 			to = fmt.Sprintf("to %d", l.To-1)
 		}
-		fmt.Fprintf(p.Stdout, "lost: records from %d %s, %d bytes from byte %d of %s\n", l.From, to, l.Bytes, l.At, l.File)
+		cli.Printf(p.Stdout, "lost: records from %d %s, %d bytes from byte %d of %s\n", l.From, to, l.Bytes, l.At, l.File)
 	}
 	if len(done.Lost) == 0 {
-		fmt.Fprintln(p.Stdout, "no record is lost: the server had those that are damaged")
+		cli.Printf(p.Stdout, "no record is lost: the server had those that are damaged\n")
 	}
-	fmt.Fprintf(p.Stdout, "sent: %d records as they were, %d behind a loss, sealed anew\n", done.Kept, done.Sealed)
+	cli.Printf(p.Stdout, "sent: %d records as they were, %d behind a loss, sealed anew\n", done.Kept, done.Sealed)
 	if done.Record != "" {
-		fmt.Fprintf(p.Stdout, "on record: %s\n", done.Record)
+		cli.Printf(p.Stdout, "on record: %s\n", done.Record)
 	}
-	fmt.Fprintf(p.Stdout, "the damaged files are in %s\n", done.Aside)
+	cli.Printf(p.Stdout, "the damaged files are in %s\n", done.Aside)
 }

@@ -73,7 +73,7 @@ func newWitness(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(p.Stdout, cosigner.Key())
+			cli.Printf(p.Stdout, "%s\n", cosigner.Key())
 			return nil
 		},
 	})

@@ -82,7 +82,7 @@ func newApprovalList(p *cli.Program) *cobra.Command {
 // was asked for in the person's own name, and what the person reviews.
 func listOpen(p *cli.Program, all open) error {
 	if len(all.Approvals)+len(all.Confirmations)+len(all.Reviews) == 0 {
-		fmt.Fprintln(p.Stdout, "Nothing waits for you.")
+		cli.Printf(p.Stdout, "Nothing waits for you.\n")
 		return listApproved(p, all.Approved)
 	}
 	return errors.Join(listQuestions(p, all.Approvals), listDesk(p, "My confirmations", all.Confirmations), listDesk(p, "To review for others", all.Reviews), listApproved(p, all.Approved))
@@ -93,13 +93,13 @@ func listQuestions(p *cli.Program, questions []question) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REQUEST\tAGENT\tASKS FOR\tUNTIL")
+	cli.Printf(w, "REQUEST\tAGENT\tASKS FOR\tUNTIL\n")
 	for _, q := range questions {
 		names := make([]string, len(q.Capabilities))
 		for i, c := range q.Capabilities {
 			names[i] = c.Capability
 		}
-		fmt.Fprintf(w, "%s\t%q\t%s\t%s\n", q.ID, q.Words.Name, strings.Join(names, ", "), q.Expires)
+		cli.Printf(w, "%s\t%q\t%s\t%s\n", q.ID, q.Words.Name, strings.Join(names, ", "), q.Expires)
 	}
 	return w.Flush()
 }
@@ -134,37 +134,37 @@ func showQuestion(p *cli.Program, q question) {
 	if q.HostKnown {
 		host = "a host that was approved before"
 	}
-	fmt.Fprintf(p.Stdout, "%s: agent %s, under %s, %s\nIt calls itself %q", q.ID, q.Agent, q.Host, host, q.Words.Name)
+	cli.Printf(p.Stdout, "%s: agent %s, under %s, %s\nIt calls itself %q", q.ID, q.Agent, q.Host, host, q.Words.Name)
 	if q.Words.HostName != "" {
-		fmt.Fprintf(p.Stdout, " on %q", q.Words.HostName)
+		cli.Printf(p.Stdout, " on %q", q.Words.HostName)
 	}
 	if q.Words.Reason != "" {
-		fmt.Fprintf(p.Stdout, " and says: %q", q.Words.Reason)
+		cli.Printf(p.Stdout, " and says: %q", q.Words.Reason)
 	}
-	fmt.Fprint(p.Stdout, "\n\nIt asks for:\n")
+	cli.Printf(p.Stdout, "\n\nIt asks for:\n")
 	for _, c := range q.Capabilities {
-		fmt.Fprintf(p.Stdout, "  %s (%s): %s\n", c.Capability, c.Sensitivity, c.Description)
+		cli.Printf(p.Stdout, "  %s (%s): %s\n", c.Capability, c.Sensitivity, c.Description)
 		if c.Constraints != nil {
-			fmt.Fprintf(p.Stdout, "      only with %s\n", cli.ShownJSON(c.Constraints))
+			cli.Printf(p.Stdout, "      only with %s\n", c.Constraints)
 		}
 		if c.Nothing {
-			fmt.Fprintln(p.Stdout, "      nothing of it remains within what the server holds it to by now: it cannot be granted")
+			cli.Printf(p.Stdout, "      nothing of it remains within what the server holds it to by now: it cannot be granted\n")
 		}
 	}
 	if len(q.Holds) > 0 {
-		fmt.Fprintf(p.Stdout, "It has already: %s\n", strings.Join(q.Holds, ", "))
+		cli.Printf(p.Stdout, "It has already: %s\n", strings.Join(q.Holds, ", "))
 	}
 	if len(q.Claims) > 0 {
 		ends := "1 agent that acts on its own under it ends"
 		if n := len(q.Claims); n > 1 {
 			ends = fmt.Sprintf("%d agents that act on their own under it end", n)
 		}
-		fmt.Fprintf(p.Stdout, "The host becomes yours when you approve. %s then, with all that they may do, and what they have done is attributed to you:\n", ends)
+		cli.Printf(p.Stdout, "The host becomes yours when you approve. %s then, with all that they may do, and what they have done is attributed to you:\n", ends)
 		for _, a := range q.Claims {
-			fmt.Fprintf(p.Stdout, "  %s, which calls itself %q\n", a.Agent, a.Name)
+			cli.Printf(p.Stdout, "  %s, which calls itself %q\n", a.Agent, a.Name)
 		}
 	}
-	fmt.Fprintf(p.Stdout, "Answer until %s.\n", q.Expires)
+	cli.Printf(p.Stdout, "Answer until %s.\n", q.Expires)
 }
 
 func newApprovalApprove(p *cli.Program) *cobra.Command {
@@ -244,8 +244,8 @@ func answerQuestion(ctx context.Context, p *cli.Program, v *cli.Verb, code strin
 			if q.Status == "pending" {
 				is = "waits for others"
 			}
-			_, err := fmt.Fprintf(p.Stdout, "%s %s.\n", q.ID, is)
-			return err
+			cli.Printf(p.Stdout, "%s %s.\n", q.ID, is)
+			return nil
 		})
 	}
 	return cli.Show(ctx, v, answer, func(s answered) error {
@@ -255,13 +255,13 @@ func answerQuestion(ctx context.Context, p *cli.Program, v *cli.Verb, code strin
 }
 
 func (s answered) print(p *cli.Program) {
-	fmt.Fprintf(p.Stdout, "Agent %s (%q) is %s.\n", s.Agent, s.Name, s.Status)
+	cli.Printf(p.Stdout, "Agent %s (%q) is %s.\n", s.Agent, s.Name, s.Status)
 	for _, g := range s.Grants {
-		fmt.Fprintf(p.Stdout, "  %s: %s", g.Capability, g.Status)
+		cli.Printf(p.Stdout, "  %s: %s", g.Capability, g.Status)
 		if g.Constraints != nil {
-			fmt.Fprintf(p.Stdout, ", only with %s", cli.ShownJSON(g.Constraints))
+			cli.Printf(p.Stdout, ", only with %s", g.Constraints)
 		}
-		fmt.Fprintln(p.Stdout)
+		cli.Printf(p.Stdout, "\n")
 	}
 }
 
@@ -306,14 +306,14 @@ func showNew(p *cli.Program, all open, seen map[string]bool) {
 		if !seen[q.ID] {
 			seen[q.ID] = true
 			showQuestion(p, q)
-			fmt.Fprintln(p.Stdout)
+			cli.Printf(p.Stdout, "\n")
 		}
 	}
 	for _, q := range slices.Concat(all.Confirmations, all.Reviews) {
 		if !seen[q.ID] {
 			seen[q.ID] = true
 			showDesk(p, q)
-			fmt.Fprintln(p.Stdout)
+			cli.Printf(p.Stdout, "\n")
 		}
 	}
 }

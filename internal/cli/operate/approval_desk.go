@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // deskPrefix begins the ids of what policy or configuration leaves to people.
@@ -60,11 +58,6 @@ type open struct {
 	Approved      []deskQuestion `json:"you_approved"`
 }
 
-// printableJSON is printable for JSON, whose quotation marks stay as they are.
-func printableJSON(s string) string {
-	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(plain.Printable(s))
-}
-
 // asks describes a request in one line.
 func (q deskQuestion) asks() string {
 	var names []string
@@ -80,15 +73,15 @@ func listDesk(p *cli.Program, title string, questions []deskQuestion) error {
 	if len(questions) == 0 {
 		return nil
 	}
-	fmt.Fprintf(p.Stdout, "%s\n", title)
+	cli.Printf(p.Stdout, "%s\n", title)
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REQUEST\tBY\tFOR\tASKS FOR\tUNTIL")
+	cli.Printf(w, "REQUEST\tBY\tFOR\tASKS FOR\tUNTIL\n")
 	for _, q := range questions {
 		by := q.By
 		if by == "" {
 			by = q.Holder
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", q.ID, plain.Printable(by), plain.Printable(q.For), plain.Printable(q.asks()), q.Expires)
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\n", q.ID, by, q.For, q.asks(), q.Expires)
 	}
 	return w.Flush()
 }
@@ -104,8 +97,8 @@ func newApprovalRevoke(p *cli.Program) *cobra.Command {
 	v := p.PersonVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return cli.Show(cmd.Context(), v, cli.Post(pathOf(args[0])+"/revoke", map[string]any{}), func(q deskQuestion) error {
-			_, err := fmt.Fprintf(p.Stdout, "%s is taken back: %s, for %s.\n", q.ID, plain.Printable(q.asks()), plain.Printable(cmp.Or(q.By, q.Holder)))
-			return err
+			cli.Printf(p.Stdout, "%s is taken back: %s, for %s.\n", q.ID, q.asks(), cmp.Or(q.By, q.Holder))
+			return nil
 		})
 	}
 	return cmd
@@ -116,15 +109,15 @@ func listApproved(p *cli.Program, given []deskQuestion) error {
 	if len(given) == 0 {
 		return nil
 	}
-	fmt.Fprintln(p.Stdout, "What you approved, or others in your name")
+	cli.Printf(p.Stdout, "What you approved, or others in your name\n")
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "REQUEST\tBY\tFOR\tMAY DO\tUNTIL\tCAN BE REVOKED")
+	cli.Printf(w, "REQUEST\tBY\tFOR\tMAY DO\tUNTIL\tCAN BE REVOKED\n")
 	for _, q := range given {
 		can := "no"
 		if q.Revocable {
 			can = "yes"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, plain.Printable(cmp.Or(q.By, q.Holder)), plain.Printable(q.For), plain.Printable(q.asks()), q.Until, can)
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, cmp.Or(q.By, q.Holder), q.For, q.asks(), q.Until, can)
 	}
 	return w.Flush()
 }
@@ -133,19 +126,19 @@ func listApproved(p *cli.Program, given []deskQuestion) error {
 func showDesk(p *cli.Program, q deskQuestion) {
 	by := "an agent that the operator has no name for"
 	if q.By != "" {
-		by = "agent " + plain.Printable(q.By)
+		by = "agent " + q.By
 	}
-	fmt.Fprintf(p.Stdout, "%s (%s): %s, which proved to be %s, at %s", q.ID, q.Status, by, plain.Printable(q.Holder), plain.Printable(q.Agent))
+	cli.Printf(p.Stdout, "%s (%s): %s, which proved to be %s, at %s", q.ID, q.Status, by, q.Holder, q.Agent)
 	if q.For != "" {
-		fmt.Fprintf(p.Stdout, ", for %s", plain.Printable(q.For))
+		cli.Printf(p.Stdout, ", for %s", q.For)
 	}
 	if q.Words.Reason != "" {
-		fmt.Fprintf(p.Stdout, ", and says: %q", q.Words.Reason)
+		cli.Printf(p.Stdout, ", and says: %q", q.Words.Reason)
 	}
 	if q.Kind == "call" {
-		fmt.Fprint(p.Stdout, "\n\nIt wants this done now, once:\n")
+		cli.Printf(p.Stdout, "\n\nIt wants this done now, once:\n")
 	} else {
-		fmt.Fprint(p.Stdout, "\n\nIt asks for:\n")
+		cli.Printf(p.Stdout, "\n\nIt asks for:\n")
 	}
 	for _, m := range q.Matters {
 		for _, op := range m.Operations {
@@ -153,13 +146,13 @@ func showDesk(p *cli.Program, q deskQuestion) {
 			if op.Writes {
 				effect = "changes something"
 			}
-			fmt.Fprintf(p.Stdout, "  %s/%s (%s): %s\n", plain.Printable(m.Grant), plain.Printable(op.Name), effect, plain.Printable(m.Says))
+			cli.Printf(p.Stdout, "  %s/%s (%s): %s\n", m.Grant, op.Name, effect, m.Says)
 		}
 		for _, r := range m.Resources {
-			fmt.Fprintf(p.Stdout, "      on %s\n", plain.Printable(r.Name))
+			cli.Printf(p.Stdout, "      on %s\n", r.Name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.Arguments)) {
-			fmt.Fprintf(p.Stdout, "      with %s: %s\n", plain.Printable(name), printableJSON(m.Arguments[name]))
+			cli.Printf(p.Stdout, "      with %s: %s\n", name, m.Arguments[name])
 		}
 	}
 	for _, a := range q.Answers {
@@ -167,9 +160,9 @@ func showDesk(p *cli.Program, q deskQuestion) {
 		if a.Approve {
 			said = "approved"
 		}
-		fmt.Fprintf(p.Stdout, "%s has %s.\n", plain.Printable(a.By), said)
+		cli.Printf(p.Stdout, "%s has %s.\n", a.By, said)
 	}
-	fmt.Fprintf(p.Stdout, "Answer until %s.\n", q.Expires)
+	cli.Printf(p.Stdout, "Answer until %s.\n", q.Expires)
 }
 
 // deskAnswer is what a person leaves of a request.

@@ -1,14 +1,12 @@
 package operate
 
 import (
-	"fmt"
 	"net/url"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/plain"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
@@ -29,8 +27,8 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 			return cli.Show(cmd.Context(), v, cli.Get("/v1/webhooks").Of("webhooks"), func(all api.Webhooks) error { return showWebhooks(p, all) })
 		}
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/webhooks/"+url.PathEscape(again), nil).Of("webhooks "+again), func(m api.WebhookMessage) error {
-			_, err := fmt.Fprintf(p.Stdout, "%s is tried again\n", plain.Printable(m.ID))
-			return err
+			cli.Printf(p.Stdout, "%s is tried again\n", m.ID)
+			return nil
 		})
 	}
 	return cmd
@@ -38,18 +36,18 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 
 func showWebhooks(p *cli.Program, all api.Webhooks) error {
 	if len(all.Webhooks) == 0 {
-		fmt.Fprintln(p.Stderr, "no webhooks are configured (approvals.webhooks)")
+		cli.Printf(p.Stderr, "no webhooks are configured (approvals.webhooks)\n")
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "WEBHOOK\tWAITING\tUNDELIVERED")
+	cli.Printf(w, "WEBHOOK\tWAITING\tUNDELIVERED\n")
 	for _, h := range all.Webhooks {
-		fmt.Fprintf(w, "%s\t%d\t%d\n", plain.Printable(h.Name), h.Waiting, h.Dead)
+		cli.Printf(w, "%s\t%d\t%d\n", h.Name, h.Waiting, h.Dead)
 	}
 	if len(all.Dead) > 0 {
-		fmt.Fprintln(w, "\nMESSAGE\tGIVEN UP\tTRIES\tWHY")
+		cli.Printf(w, "\nMESSAGE\tGIVEN UP\tTRIES\tWHY\n")
 		for _, m := range all.Dead {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", plain.Printable(m.ID), m.Died.UTC().Format("2006-01-02T15:04:05Z"), m.Tries, plain.Printable(m.Why))
+			cli.Printf(w, "%s\t%s\t%d\t%s\n", m.ID, m.Died.UTC().Format("2006-01-02T15:04:05Z"), m.Tries, m.Why)
 		}
 	}
 	return w.Flush()

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,8 +26,8 @@ func newConfig(p *cli.Program) *cobra.Command {
 		Short:   "Print the JSON Schema of powerbox.yaml",
 		Example: "  powerbox config schema > powerbox.schema.json",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := p.Stdout.Write(config.Schema())
-			return err
+			cli.Document(p.Stdout, config.Schema())
+			return nil
 		},
 	})
 	return cmd
@@ -59,10 +58,10 @@ func newConfigCheck(p *cli.Program) *cobra.Command {
 			return errors.Join(p.PrintJSON(map[string]any{"ok": good, "problems": problems}), status)
 		}
 		for _, text := range problems {
-			fmt.Fprintln(p.Stdout, text)
+			cli.Printf(p.Stdout, "%s\n", text)
 		}
 		if good {
-			fmt.Fprintf(p.Stdout, "%s is good: %s\n", file, plain.Count(len(c.Agents), "agent"))
+			cli.Printf(p.Stdout, "%s is good: %s\n", file, plain.Count(len(c.Agents), "agent"))
 		}
 		return status
 	}
@@ -105,14 +104,14 @@ func newConfigReload(p *cli.Program) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/config/reload", struct{}{}), func(done api.Reloaded) error {
 			for _, change := range done.Changes {
-				fmt.Fprintln(p.Stdout, change)
+				cli.Printf(p.Stdout, "%s\n", change)
 			}
 			if len(done.Changes) == 0 {
-				_, err := fmt.Fprintln(p.Stdout, "the configuration says what it said before; nothing was changed")
-				return err
+				cli.Printf(p.Stdout, "the configuration says what it said before; nothing was changed\n")
+				return nil
 			}
-			_, err := fmt.Fprintf(p.Stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
-			return err
+			cli.Printf(p.Stdout, "in force now: %s (before: %s), on record as %s\n", done.After, done.Before, done.Record)
+			return nil
 		})
 	}
 	return cmd
@@ -165,8 +164,8 @@ func newConfigPrint(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = p.Stdout.Write(data)
-		return err
+		cli.Document(p.Stdout, data)
+		return nil
 	}
 	return cmd
 }

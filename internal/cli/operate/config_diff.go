@@ -116,29 +116,29 @@ func printConfigChanges(p *cli.Program, c configChanges, output string) error {
 	}
 	for _, g := range c.Gains {
 		for _, op := range g.Gains {
-			fmt.Fprintf(p.Stdout, "+ %s gains %s at %s\n", g.Agent, op, g.At)
+			cli.Printf(p.Stdout, "+ %s gains %s at %s\n", g.Agent, op, g.At)
 		}
 		for _, op := range g.Loses {
-			fmt.Fprintf(p.Stdout, "- %s loses %s at %s\n", g.Agent, op, g.At)
+			cli.Printf(p.Stdout, "- %s loses %s at %s\n", g.Agent, op, g.At)
 		}
 	}
 	for _, m := range c.Modes {
 		switch {
 		case m.Before == "":
-			fmt.Fprintf(p.Stdout, "  agent %s is new, in mode %s\n", m.Agent, m.After)
+			cli.Printf(p.Stdout, "  agent %s is new, in mode %s\n", m.Agent, m.After)
 		case m.After == "":
-			fmt.Fprintf(p.Stdout, "- agent %s is gone\n", m.Agent)
+			cli.Printf(p.Stdout, "- agent %s is gone\n", m.Agent)
 		case m.Weaker:
-			fmt.Fprintf(p.Stdout, "+ agent %s is in mode %s and no longer in %s: less is enforced\n", m.Agent, m.After, m.Before)
+			cli.Printf(p.Stdout, "+ agent %s is in mode %s and no longer in %s: less is enforced\n", m.Agent, m.After, m.Before)
 		default:
-			fmt.Fprintf(p.Stdout, "- agent %s is in mode %s and no longer in %s: more is enforced\n", m.Agent, m.After, m.Before)
+			cli.Printf(p.Stdout, "- agent %s is in mode %s and no longer in %s: more is enforced\n", m.Agent, m.After, m.Before)
 		}
 	}
 	if c.Policies {
-		fmt.Fprintln(p.Stdout, "  policies differ; powerbox policy replay says which decisions on record they change")
+		cli.Printf(p.Stdout, "  policies differ; powerbox policy replay says which decisions on record they change\n")
 	}
 	if len(c.Gains)+len(c.Modes) == 0 {
-		fmt.Fprintln(p.Stdout, "no agent or user gains or loses authority by scopes, skills and modes")
+		cli.Printf(p.Stdout, "no agent or user gains or loses authority by scopes, skills and modes\n")
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func newConfigApply(p *cli.Program) *cobra.Command {
 		if err := replaceFile(args[0], to); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stderr, "powerbox: %s is in place; powerbox config reload puts agents, scopes, plans, policies and callers in force, and a restart everything\n", to)
+		cli.Printf(p.Stderr, "powerbox: %s is in place; powerbox config reload puts agents, scopes, plans, policies and callers in force, and a restart everything\n", to)
 		return nil
 	}
 	return cmd

@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -67,20 +66,20 @@ func newGrantConsent(p *cli.Program) *cobra.Command {
 }
 
 func printConsent(p *cli.Program, c api.Consent, given bool) {
-	out := p.Visible()
+	out := p.Stdout
 	if len(c.Stopped) == 0 {
-		fmt.Fprintf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)
+		cli.Printf(out, "nothing of %s waits; its card is %s\n", c.Agent, c.Digest)
 		return
 	}
 	for _, s := range c.Stopped {
-		fmt.Fprintf(out, "granted with the card %s; since then it\n", s.Issued)
+		cli.Printf(out, "granted with the card %s; since then it\n", s.Issued)
 		for _, change := range s.Changes {
-			fmt.Fprintf(out, "  %s  %s: %s\n", change.Kind, change.Subject, change.Message)
+			cli.Printf(out, "  %s  %s: %s\n", change.Kind, change.Subject, change.Message)
 		}
 	}
 	if given {
-		fmt.Fprintf(out, "goes on with the card %s\n", c.Digest)
+		cli.Printf(out, "goes on with the card %s\n", c.Digest)
 		return
 	}
-	fmt.Fprintf(out, "stopped until an operator consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
+	cli.Printf(out, "stopped until an operator consents: powerbox grant consent %s --card-digest %s\n", c.Agent, c.Digest)
 }

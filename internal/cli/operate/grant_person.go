@@ -26,15 +26,15 @@ func newGrantList(p *cli.Program) *cobra.Command {
 }
 
 func listGrants(p *cli.Program, all cli.Hosts) error {
-	w := tabwriter.NewWriter(p.Visible(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH")
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	cli.Printf(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH\n")
 	for _, h := range all.Hosts {
 		for _, a := range h.Agents {
 			if len(a.Grants) == 0 {
-				fmt.Fprintf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
+				cli.Printf(w, "%s\t%q\t%q\t%s\t-\t-\t\n", a.ID, a.Name, h.Name, a.Status)
 			}
 			for _, g := range a.Grants {
-				fmt.Fprintf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, cli.ShownJSON(g.Constraints))
+				cli.Printf(w, "%s\t%q\t%q\t%s\t%s\t%s\t%s\n", a.ID, a.Name, h.Name, a.Status, g.Capability, g.Status, g.Constraints)
 			}
 		}
 	}
@@ -102,6 +102,6 @@ func changeGrant(p *cli.Program, cmd *cobra.Command, f *cli.PersonFlags, agent, 
 	if output == "json" {
 		return p.PrintRaw(raw)
 	}
-	_, err = fmt.Fprintln(p.Visible(), done)
-	return err
+	cli.Printf(p.Stdout, "%s\n", done)
+	return nil
 }

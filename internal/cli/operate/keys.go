@@ -69,13 +69,13 @@ func newKeysList(p *cli.Program) *cobra.Command {
 			return p.PrintJSON(keys)
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "KEY\tSTATE\tDAYS\tMODE\tTHUMBPRINT\tWHERE\tFILE")
+		cli.Printf(w, "KEY\tSTATE\tDAYS\tMODE\tTHUMBPRINT\tWHERE\tFILE\n")
 		for _, k := range keys {
 			state := k.State
 			if k.Until != "" {
 				state += " until " + k.Until
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", k.Name, state, k.Days, k.Mode, k.Thumbprint, k.Where, k.File)
+			cli.Printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", k.Name, state, k.Days, k.Mode, k.Thumbprint, k.Where, k.File)
 		}
 		return w.Flush()
 	}
@@ -209,7 +209,7 @@ func newKeysNew(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(p.Stdout, key.Public().Thumbprint())
+		cli.Printf(p.Stdout, "%s\n", key.Public().Thumbprint())
 		return nil
 	}
 	return cmd
@@ -226,7 +226,7 @@ func newKeysThumbprint(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(p.Stdout, key.Public().Thumbprint())
+			cli.Printf(p.Stdout, "%s\n", key.Public().Thumbprint())
 			return nil
 		},
 	}
@@ -243,7 +243,7 @@ func newKeysPublic(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(p.Stdout, key.Public().JWK().String())
+			cli.Printf(p.Stdout, "%s\n", key.Public().JWK().String())
 			return nil
 		},
 	}

@@ -43,7 +43,7 @@ func newKeysInstall(p *cli.Program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stdout, "%d keys are in place\n", n)
+		cli.Printf(p.Stdout, "%d keys are in place\n", n)
 		return nil
 	}
 	return cmd

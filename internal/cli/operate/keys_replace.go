@@ -66,8 +66,8 @@ func newKeysReplace(p *cli.Program) *cobra.Command {
 		if err := i.Close(); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.Stdout, "%s is replaced: it was %s and is %s\n", name, orUnknown(r.Before), now)
-		fmt.Fprintln(p.Stderr, afterwards(name)+".")
+		cli.Printf(p.Stdout, "%s is replaced: it was %s and is %s\n", name, orUnknown(r.Before), now)
+		cli.Printf(p.Stderr, "%s.\n", afterwards(name))
 		return nil
 	}
 	return cmd

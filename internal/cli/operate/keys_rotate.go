@@ -64,13 +64,13 @@ func newKeysRotate(p *cli.Program) *cobra.Command {
 }
 
 func printRotated(p *cli.Program, done api.Rotated) {
-	fmt.Fprintf(p.Stdout, "%s signs with %s from %s\n", done.Agent, done.Key, done.Signs.UTC().Format(time.RFC3339))
+	cli.Printf(p.Stdout, "%s signs with %s from %s\n", done.Agent, done.Key, done.Signs.UTC().Format(time.RFC3339))
 	if done.Until == nil {
-		fmt.Fprintf(p.Stdout, "%s is gone: nothing that it signed is accepted any more\n", done.Before)
+		cli.Printf(p.Stdout, "%s is gone: nothing that it signed is accepted any more\n", done.Before)
 		return
 	}
-	fmt.Fprintf(p.Stdout, "what %s signed is accepted until %s\n", done.Before, done.Until.UTC().Format(time.RFC3339))
+	cli.Printf(p.Stdout, "what %s signed is accepted until %s\n", done.Before, done.Until.UTC().Format(time.RFC3339))
 	if done.Ends {
-		fmt.Fprintln(p.Stderr, "this is sooner than capabilities can end: some end with the old key")
+		cli.Printf(p.Stderr, "this is sooner than capabilities can end: some end with the old key\n")
 	}
 }

@@ -94,7 +94,7 @@ func operatorLogin(ctx context.Context, p *cli.Program, o *cli.OperatorFlags, f 
 	if err != nil {
 		return fmt.Errorf("the identity provider has logged you in, and the server refuses the session: %w", err)
 	}
-	fmt.Fprintf(p.Stderr, "logged in at %s\n", server)
+	cli.Printf(p.Stderr, "logged in at %s\n", server)
 	who.print(p)
 	return nil
 }
@@ -135,7 +135,7 @@ func byCode(ctx context.Context, p *cli.Program, c *oauth2.Config, issuer string
 	if err != nil {
 		return nil, fmt.Errorf("the provider gives no code: %w", err)
 	}
-	fmt.Fprintf(p.Stderr, "open %s and enter the code %s\n", asked.VerificationURI, asked.UserCode)
+	cli.Printf(p.Stderr, "open %s and enter the code %s\n", asked.VerificationURI, asked.UserCode)
 	answer, err := c.DeviceAccessToken(ctx, asked)
 	if err != nil {
 		return nil, fmt.Errorf("not logged in: %w", err)
@@ -170,7 +170,7 @@ func loginToFile(ctx context.Context, p *cli.Program, f loginFlags) error {
 	if !session.Expiry.IsZero() {
 		until = " until " + plain.Time(session.Expiry)
 	}
-	fmt.Fprintf(p.Stderr, "logged in%s; the session is in %s\n", until, f.out)
+	cli.Printf(p.Stderr, "logged in%s; the session is in %s\n", until, f.out)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func byBrowser(ctx context.Context, p *cli.Program, c *oauth2.Config, l cli.Logi
 		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(l.MaxAge)))
 	}
 	address := c.AuthCodeURL(state, options...)
-	fmt.Fprintf(p.Stderr, "open this URL in a browser on this machine and log in:\n  %s\n", address)
+	cli.Printf(p.Stderr, "open this URL in a browser on this machine and log in:\n  %s\n", address)
 	if open {
 		openBrowser(ctx, p, address)
 	}
@@ -94,10 +94,10 @@ func backFromBrowser(state, issuer string, came chan<- callback) http.Handler {
 			return
 		}
 		if back.err != nil {
-			fmt.Fprintln(w, "You are not logged in. The terminal says why.")
+			cli.Printf(w, "You are not logged in. The terminal says why.\n")
 			return
 		}
-		fmt.Fprintln(w, "Go back to the terminal. You can close this page.")
+		cli.Printf(w, "Go back to the terminal. You can close this page.\n")
 	})
 	return mux
 }

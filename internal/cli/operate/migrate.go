@@ -47,8 +47,8 @@ func newMigrate(p *cli.Program) *cobra.Command {
 			if *output == "json" {
 				return json.NewEncoder(p.Stdout).Encode(s)
 			}
-			_, err = fmt.Fprintf(p.Stdout, "%s: schema %d, this program knows %d\n", s.Store, s.Has, s.Wants)
-			return err
+			cli.Printf(p.Stdout, "%s: schema %d, this program knows %d\n", s.Store, s.Has, s.Wants)
+			return nil
 		}
 		cmd.AddCommand(verb)
 	}

@@ -56,7 +56,7 @@ func setMode(p *cli.Program, cmd *cobra.Command, op *cli.Operator, agent, mode, 
 	if output == "json" {
 		return p.PrintJSON(answer)
 	}
-	fmt.Fprintf(p.Stdout, "%s is in mode %s (it was in %s)\n", answer.Agent, answer.Mode, answer.Before)
+	cli.Printf(p.Stdout, "%s is in mode %s (it was in %s)\n", answer.Agent, answer.Mode, answer.Before)
 	return nil
 }
 
@@ -74,7 +74,7 @@ func showModes(p *cli.Program, agents []cli.AgentStatus, only []string, output s
 		return p.PrintJSON(shown)
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AGENT\tMODE\tURL")
+	cli.Printf(w, "AGENT\tMODE\tURL\n")
 	for _, a := range shown {
 		mode := a.Mode
 		if a.Canary < 100 {
@@ -83,7 +83,7 @@ func showModes(p *cli.Program, agents []cli.AgentStatus, only []string, output s
 		if a.Frozen {
 			mode += " (frozen)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", a.ID, mode, a.URL)
+		cli.Printf(w, "%s\t%s\t%s\n", a.ID, mode, a.URL)
 		for _, r := range a.Rules {
 			about, over := "caller "+r.Caller, ""
 			if r.Grant != "" {
@@ -92,7 +92,7 @@ func showModes(p *cli.Program, agents []cli.AgentStatus, only []string, output s
 			if a.Set {
 				over = "; not in force, since a mode was set"
 			}
-			fmt.Fprintf(w, "\t%s\t%s\n", plain.Share(r.Mode, r.Canary), about+over)
+			cli.Printf(w, "\t%s\t%s\n", plain.Share(r.Mode, r.Canary), about+over)
 		}
 	}
 	return w.Flush()

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 func newPerson(p *cli.Program) *cobra.Command {
@@ -55,9 +54,9 @@ func newPersonList(p *cli.Program) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return cli.Show(cmd.Context(), v, cli.Get(pathPeople), func(all []personStatus) error {
 			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON")
+			cli.Printf(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON\n")
 			for _, k := range all {
-				fmt.Fprintf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", plain.Printable(k.Principal), k.State, k.Administrator, k.Passkeys, k.Hosts, plain.Printable(k.Reason))
+				cli.Printf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", k.Principal, k.State, k.Administrator, k.Passkeys, k.Hosts, k.Reason)
 			}
 			return w.Flush()
 		})
@@ -105,8 +104,8 @@ func personVerb(p *cli.Program, verb, short, example string) *cobra.Command {
 			if now.LoggedOut {
 				now.State = "logged out everywhere"
 			}
-			_, err := fmt.Fprintf(p.Stdout, "%s is %s\n", now.Principal, now.State)
-			return err
+			cli.Printf(p.Stdout, "%s is %s\n", now.Principal, now.State)
+			return nil
 		})
 	}
 	return cmd

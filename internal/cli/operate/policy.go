@@ -177,12 +177,12 @@ func testPolicies(p *cli.Program, c *config.Config, files []string, output strin
 		return errors.Join(p.PrintJSON(map[string]any{"tests": ran, "failures": failures}), status)
 	}
 	for _, f := range failures {
-		fmt.Fprintf(p.Stdout, "FAILED  %s: %s\n        want %s, got %s", f.File, f.Test, f.Want, f.Got)
+		cli.Printf(p.Stdout, "FAILED  %s: %s\n        want %s, got %s", f.File, f.Test, f.Want, f.Got)
 		if why := strings.Join(append(slices.Clone(f.Policies), f.Reason), ", "); strings.Trim(why, ", ") != "" {
-			fmt.Fprintf(p.Stdout, " by %s", strings.Trim(why, ", "))
+			cli.Printf(p.Stdout, " by %s", strings.Trim(why, ", "))
 		}
-		fmt.Fprintln(p.Stdout)
+		cli.Printf(p.Stdout, "\n")
 	}
-	fmt.Fprintf(p.Stdout, "%s, %d failed\n", plain.Count(ran, "test"), len(failures))
+	cli.Printf(p.Stdout, "%s, %d failed\n", plain.Count(ran, "test"), len(failures))
 	return status
 }

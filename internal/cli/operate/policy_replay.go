@@ -2,7 +2,6 @@ package operate
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -107,21 +106,21 @@ func printReplay(p *cli.Program, a api.ReplayAnswer, output string) error {
 		return p.PrintJSON(a)
 	}
 	for _, c := range a.Changed {
-		fmt.Fprintf(p.Stdout, "%s  %s  %s -> %s  %s by %s at %s\n", c.Time.UTC().Format(time.RFC3339), c.Record, c.Was, c.Becomes, c.Operation, c.Requester, c.Agent)
+		cli.Printf(p.Stdout, "%s  %s  %s -> %s  %s by %s at %s\n", c.Time.UTC().Format(time.RFC3339), c.Record, c.Was, c.Becomes, c.Operation, c.Requester, c.Agent)
 	}
 	if n := a.Flips + a.Narrower - len(a.Changed); n > 0 {
-		fmt.Fprintf(p.Stdout, "and %d more\n", n)
+		cli.Printf(p.Stdout, "and %d more\n", n)
 	}
 	unknown := 0
 	for _, n := range a.Unknown {
 		unknown += n
 	}
-	fmt.Fprintf(p.Stdout, "%s: %d the same, %d would flip, %d would give less, %d cannot be replayed\n", plain.Count(a.Decisions, "decision"), a.Same, a.Flips, a.Narrower, unknown)
+	cli.Printf(p.Stdout, "%s: %d the same, %d would flip, %d would give less, %d cannot be replayed\n", plain.Count(a.Decisions, "decision"), a.Same, a.Flips, a.Narrower, unknown)
 	for _, why := range slices.Sorted(maps.Keys(a.Unknown)) {
-		fmt.Fprintf(p.Stdout, "  %d %s: %s\n", a.Unknown[why], why, notReplayed[why])
+		cli.Printf(p.Stdout, "  %d %s: %s\n", a.Unknown[why], why, notReplayed[why])
 	}
 	if a.More {
-		fmt.Fprintln(p.Stdout, "older decisions were not looked at (--limit)")
+		cli.Printf(p.Stdout, "older decisions were not looked at (--limit)\n")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -131,11 +130,11 @@ func searcher(p *cli.Program, o *cli.OperatorFlags, session string) (*cli.Operat
 
 func printListed(p *cli.Program, all []json.RawMessage) error {
 	if len(all) == 0 {
-		fmt.Fprintln(p.Stderr, "no agent that you may see matches")
+		cli.Printf(p.Stderr, "no agent that you may see matches\n")
 		return nil
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AGENT\tNAME\tSKILLS\tMODEL\tDEPTH\tURL")
+	cli.Printf(w, "AGENT\tNAME\tSKILLS\tMODEL\tDEPTH\tURL\n")
 	for _, raw := range all {
 		var a listedAgent
 		if err := json.Unmarshal(raw, &a); err != nil {
@@ -149,7 +148,7 @@ func printListed(p *cli.Program, all []json.RawMessage) error {
 		if a.Authorization != nil {
 			model, depth = a.Authorization.Model, strconv.Itoa(a.Authorization.MaxDepth)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Name, strings.Join(skills, " "), model, depth, a.URL)
+		cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Name, strings.Join(skills, " "), model, depth, a.URL)
 	}
 	return w.Flush()
 }
@@ -199,15 +198,15 @@ func printListing(p *cli.Program, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "%s: %s, %s, card %s\n", a.ID, a.Name, plain.Count(len(a.Skills), "skill"), a.Digest)
+	cli.Printf(p.Stdout, "%s: %s, %s, card %s\n", a.ID, a.Name, plain.Count(len(a.Skills), "skill"), a.Digest)
 	if a.Failure != "" {
-		fmt.Fprintf(p.Stdout, "  its source brought nothing: %s\n", a.Failure)
+		cli.Printf(p.Stdout, "  its source brought nothing: %s\n", a.Failure)
 	}
 	if a.Waiting != "" {
-		fmt.Fprintf(p.Stdout, "  another card waits, with the digest %s:\n", a.Waiting)
+		cli.Printf(p.Stdout, "  another card waits, with the digest %s:\n", a.Waiting)
 	}
 	for _, c := range a.Changed {
-		fmt.Fprintf(p.Stdout, "  %-6s %s: %s\n", c.Kind, c.Subject, c.Message)
+		cli.Printf(p.Stdout, "  %-6s %s: %s\n", c.Kind, c.Subject, c.Message)
 	}
 	return nil
 }
@@ -257,8 +256,8 @@ func newRegistryListing(p *cli.Program) []*cobra.Command {
 		if err := op.Call(cmd.Context(), http.MethodDelete, listedAt(args[0]), nil, &gone); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(p.Stdout, "%s is not listed any more\n", gone.Removed)
-		return err
+		cli.Printf(p.Stdout, "%s is not listed any more\n", gone.Removed)
+		return nil
 	}
 	return []*cobra.Command{refresh, accept, remove}
 }

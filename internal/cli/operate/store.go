@@ -85,8 +85,8 @@ func copyStore(ctx context.Context, p *cli.Program, c *config.Config) error {
 	if err := os.Rename(path, path+copiedSuffix); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "copied and verified: %d records\n", n)
-	fmt.Fprintf(p.Stderr, "The file is now %s: keep it as a backup, and start no server with it.\n", path+copiedSuffix)
+	cli.Printf(p.Stdout, "copied and verified: %d records\n", n)
+	cli.Printf(p.Stderr, "The file is now %s: keep it as a backup, and start no server with it.\n", path+copiedSuffix)
 	return nil
 }
 

@@ -45,14 +45,14 @@ func newStoreSalvage(p *cli.Program) *cobra.Command {
 			return p.PrintJSON(done)
 		}
 		if done.Aside == "" {
-			fmt.Fprintln(p.Stdout, "the journal is not damaged")
+			cli.Printf(p.Stdout, "the journal is not damaged\n")
 			return nil
 		}
-		fmt.Fprintf(p.Stdout, "taken in: %d records as they were, %d behind the damage, sealed anew\nlost: %d records, %d bytes from byte %d\n", done.Kept, done.Sealed, done.Lost, done.Bytes, done.At)
+		cli.Printf(p.Stdout, "taken in: %d records as they were, %d behind the damage, sealed anew\nlost: %d records, %d bytes from byte %d\n", done.Kept, done.Sealed, done.Lost, done.Bytes, done.At)
 		if done.Record != "" {
-			fmt.Fprintf(p.Stdout, "on record: %s\n", done.Record)
+			cli.Printf(p.Stdout, "on record: %s\n", done.Record)
 		}
-		fmt.Fprintf(p.Stdout, "the damaged journal is %s\n", done.Aside)
+		cli.Printf(p.Stdout, "the damaged journal is %s\n", done.Aside)
 		return nil
 	}
 	return cmd

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/plain"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 )
 
@@ -35,12 +34,12 @@ func whoAmI(ctx context.Context, p *cli.Program, o *cli.OperatorFlags) (me, erro
 // print says who calls, and what that person may do.
 func (m me) print(p *cli.Program) {
 	listed := func(all []string, none string) string { return cmp.Or(strings.Join(all, ", "), none) }
-	fmt.Fprintf(p.Stdout, "%s\nroles: %s\n", plain.Printable(m.Name), listed(m.Roles, "none; an administrator gives roles in operators.roles"))
+	cli.Printf(p.Stdout, "%s\nroles: %s\n", m.Name, listed(m.Roles, "none; an administrator gives roles in operators.roles"))
 	if len(m.Permissions) > 0 {
-		fmt.Fprintf(p.Stdout, "at every agent: %s\n", listed(m.Permissions, "nothing"))
+		cli.Printf(p.Stdout, "at every agent: %s\n", listed(m.Permissions, "nothing"))
 	}
 	for _, a := range m.Agents {
-		fmt.Fprintf(p.Stdout, "at %s: %s\n", a.Agent, listed(a.Permissions, "nothing"))
+		cli.Printf(p.Stdout, "at %s: %s\n", a.Agent, listed(a.Permissions, "nothing"))
 	}
 }
 
@@ -77,13 +76,13 @@ func newLogout(p *cli.Program) *cobra.Command {
 		}
 		s, err := p.LoadSession(server)
 		if errors.Is(err, cli.ErrNoSession) {
-			fmt.Fprintf(p.Stderr, "you are not logged in at %s\n", server)
+			cli.Printf(p.Stderr, "you are not logged in at %s\n", server)
 			return nil
 		}
 		if removed := p.ForgetSession(server); removed != nil && !errors.Is(removed, os.ErrNotExist) {
 			return removed
 		}
-		fmt.Fprintf(p.Stderr, "logged out of %s\n", server)
+		cli.Printf(p.Stderr, "logged out of %s\n", server)
 		if err != nil || s.Refresh == "" {
 			return nil //nolint:nilerr // a file that is no session is gone
 		}

@@ -127,17 +127,17 @@ func importedOperation(o openapi.Operation, token string) importedCapability {
 		c.sensitivity = "high"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "request: {method: %s, url: %s", o.Method, flow(o.URL))
+	cli.Printf(&b, "request: {method: %s, url: %s", o.Method, flow(o.URL))
 	for _, part := range []struct {
 		key   string
 		names []string
 	}{{"query", o.Query}, {"header", o.Header}, {"body", o.Body}} {
 		if len(part.names) > 0 {
-			fmt.Fprintf(&b, ", %s: %s", part.key, flow(part.names))
+			cli.Printf(&b, ", %s: %s", part.key, flow(part.names))
 		}
 	}
 	if o.Whole != "" {
-		fmt.Fprintf(&b, ", body_argument: %s", flow(o.Whole))
+		cli.Printf(&b, ", body_argument: %s", flow(o.Whole))
 	}
 	c.behind = b.String() + token + "}"
 	return c
@@ -305,7 +305,7 @@ func (i *imported) take(f *importFlags, c importedCapability) {
 // printImported writes the agent, and names the operations that were left out.
 func printImported(p *cli.Program, i *imported, f *importFlags) error {
 	for _, l := range i.left {
-		fmt.Fprintf(p.Stderr, "powerbox: left out: %s: %s\n", openapi.Sentence(l.Operation), openapi.Sentence(l.Why))
+		cli.Printf(p.Stderr, "powerbox: left out: %s: %s\n", openapi.Sentence(l.Operation), openapi.Sentence(l.Why))
 	}
 	for _, name := range f.only {
 		if !slices.ContainsFunc(i.capabilities, func(c importedCapability) bool { return c.name == name }) {
@@ -317,21 +317,21 @@ func printImported(p *cli.Program, i *imported, f *importFlags) error {
 	}
 	id := cmp.Or(f.id, strings.ReplaceAll(openapi.Name(i.name), "_", "-"), "imported")
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written by powerbox agent import from %s.\n", openapi.Sentence(i.from))
+	cli.Printf(&b, "# Written by powerbox agent import from %s.\n", openapi.Sentence(i.from))
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each, and at what people will read. Nothing is a default, and nothing is public, until you say so.\n")
-	fmt.Fprintf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: require\n    agent_auth:\n", flow(id), flow(i.upstream))
-	fmt.Fprintf(&b, "      provider_name: %s\n      capabilities:\n", flow(cmp.Or(openapi.Sentence(i.name), id)))
+	cli.Printf(&b, "agents:\n  - id: %s\n    upstream: %s\n    mode: require\n    agent_auth:\n", flow(id), flow(i.upstream))
+	cli.Printf(&b, "      provider_name: %s\n      capabilities:\n", flow(cmp.Or(openapi.Sentence(i.name), id)))
 	for _, c := range i.capabilities {
-		fmt.Fprintf(&b, "        - name: %s\n          description: %s\n          sensitivity: %s # guess: %s\n", flow(c.name), flow(c.says), c.sensitivity, c.why)
+		cli.Printf(&b, "        - name: %s\n          description: %s\n          sensitivity: %s # guess: %s\n", flow(c.name), flow(c.says), c.sensitivity, c.why)
 		for key, schema := range map[string]powerbox.Value{"input": c.input, "output": c.output} {
 			if schema.Kind() != powerbox.KindNull {
-				fmt.Fprintf(&b, "          %s: %s\n", key, flow(schema))
+				cli.Printf(&b, "          %s: %s\n", key, flow(schema))
 			}
 		}
-		fmt.Fprintf(&b, "          %s\n", c.behind)
+		cli.Printf(&b, "          %s\n", c.behind)
 	}
-	_, err := fmt.Fprint(p.Stdout, b.String())
-	return err
+	cli.Document(p.Stdout, b.String())
+	return nil
 }
 
 // flow is a thing as in YAML and JSON: JSON, in which nothing stands that YAML
@@ -344,7 +344,7 @@ func flow(thing any) string {
 	var b strings.Builder
 	for _, r := range string(data) {
 		if r > unicode.MaxASCII && r < 0x10000 && !unicode.IsPrint(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
+			cli.Printf(&b, `\u%04x`, r)
 			continue
 		}
 		b.WriteRune(r)

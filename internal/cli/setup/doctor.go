@@ -335,9 +335,9 @@ func (d *doctor) print(output string) error {
 	}
 	w := tabwriter.NewWriter(d.Stdout, 0, 0, 2, ' ', 0)
 	for _, f := range d.findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.Message)
+		cli.Printf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.Message)
 		if f.Remedy != "" {
-			fmt.Fprintf(w, "\t\tremedy: %s\n", f.Remedy)
+			cli.Printf(w, "\t\tremedy: %s\n", f.Remedy)
 		}
 	}
 	return errors.Join(w.Flush(), status)

@@ -170,7 +170,7 @@ const maxGuess = 100
 // operationOf makes the name of an operation from that of a skill.
 func operationOf(skill string) string {
 	name := strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' || r == '/' || r == '*' {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`/*"\`, r) {
 			return '_'
 		}
 		return r
@@ -269,13 +269,13 @@ func writeFiles(p *cli.Program, files []draftFile, force bool) error {
 // printDraft lists the guesses and the next steps.
 func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	for _, f := range files {
-		fmt.Fprintf(p.Stdout, "wrote %s\n", f.name)
+		cli.Printf(p.Stdout, "wrote %s\n", f.name)
 	}
-	fmt.Fprintf(p.Stdout, "guessed, please check:\n")
+	cli.Printf(p.Stdout, "guessed, please check:\n")
 	for _, s := range d.skills {
-		fmt.Fprintf(p.Stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
+		cli.Printf(p.Stdout, "  skill %s is operation %s:%s/%s\n", s.id, d.id, s.effect(), s.operation)
 		if said := s.hints.said(); said != "" {
-			fmt.Fprintf(p.Stdout, "    the server says %s\n", said)
+			cli.Printf(p.Stdout, "    the server says %s\n", said)
 		}
 	}
 	behind, slash := d.agent, "/" // some clients of A2A find the card relative to the URL
@@ -285,15 +285,15 @@ func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	case d.mcp != "":
 		behind, slash = d.mcp, ""
 	default:
-		fmt.Fprintf(p.Stdout, "  a message that names no skill needs all of them\n")
+		cli.Printf(p.Stdout, "  a message that names no skill needs all of them\n")
 	}
 	run := "serve --dev"
 	if d.beside != "" {
 		run = "config reload"
 	}
-	_, err := fmt.Fprintf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox %s%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
+	cli.Printf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox %s%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
 		d.flag(), run, d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
-	return err
+	return nil
 }
 
 // flag is what the next commands need to find the file.

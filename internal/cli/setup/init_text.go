@@ -1,12 +1,13 @@
 package setup
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/powerbox-project/powerbox/internal/cli"
 )
 
 // yaml is the configuration of the draft. Comments are for the person who reads it
@@ -20,18 +21,18 @@ func (d *draft) yaml() string {
 	case d.mcp != "":
 		from = "the tools of the MCP server at " + strconv.Quote(d.mcp)
 	}
-	fmt.Fprintf(&b, "# Written by powerbox init from %s.\n", from)
+	cli.Printf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
 	b.WriteString("# All settings: docs/reference/configuration.md\n")
 	if d.beside == "" {
 		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
-		fmt.Fprintf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), strconv.Quote(d.token))
+		cli.Printf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), strconv.Quote(d.token))
 	}
 	d.agents(&b)
 	d.offers(&b)
 	d.yamlSkills(&b)
-	fmt.Fprintf(&b, proposedResources, bare(d.id))
+	cli.Printf(&b, proposedResources, bare(d.id))
 	if d.beside == "" {
 		b.WriteString("policies: [policies/*.cedar]\n" + proposedWitness)
 	}
@@ -44,15 +45,15 @@ func (d *draft) yamlSkills(b *strings.Builder) {
 	if slices.ContainsFunc(d.skills, func(s draftSkill) bool { return s.hints.said() != "" }) {
 		b.WriteString("# \"The server says\" are annotations of MCP. They are the server's own word: believe them only if you trust it.\n")
 	}
-	fmt.Fprintf(b, "skills:\n  %s:\n", bare(d.id))
+	cli.Printf(b, "skills:\n  %s:\n", bare(d.id))
 	for _, s := range d.skills {
-		fmt.Fprintf(b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
+		cli.Printf(b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
 		if said := s.hints.said(); said != "" {
-			fmt.Fprintf(b, "; the server says %s", said)
+			cli.Printf(b, "; the server says %s", said)
 		}
 		b.WriteString("\n")
 		if advice := s.hints.advice(d.id, s.read); advice != "" {
-			fmt.Fprintf(b, "      # %s\n", advice)
+			cli.Printf(b, "      # %s\n", advice)
 		}
 	}
 }
@@ -60,22 +61,22 @@ func (d *draft) yamlSkills(b *strings.Builder) {
 // agents writes the agent, or the MCP server.
 func (d *draft) agents(b *strings.Builder) {
 	if len(d.command) > 0 {
-		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
-		fmt.Fprintf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(commandGateway))
+		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
+		cli.Printf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(commandGateway))
 		return
 	}
 	if d.mcp != "" {
-		fmt.Fprintf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.mcp))
+		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.mcp))
 		return
 	}
-	fmt.Fprintf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.agent))
-	fmt.Fprintf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
+	cli.Printf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.agent))
+	cli.Printf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
 // offers writes a grant for what reads and one for what writes, as far as
 // there are skills for it.
 func (d *draft) offers(b *strings.Builder) {
-	fmt.Fprintf(b, "offers:\n  %s:\n", bare(d.id))
+	cli.Printf(b, "offers:\n  %s:\n", bare(d.id))
 	for _, effect := range []string{"read", "write"} {
 		var names []string
 		for _, s := range d.skills {
@@ -86,7 +87,7 @@ func (d *draft) offers(b *strings.Builder) {
 		if len(names) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
+		cli.Printf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
 			strconv.Quote(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
 	}
 }
@@ -117,12 +118,12 @@ func bare(s string) string {
 // cedar permits the built-in user what the draft offers.
 func (d *draft) cedar() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// Written by powerbox init. Who may be granted what of agent %s.\n", d.id)
+	cli.Printf(&b, "// Written by powerbox init. Who may be granted what of agent %s.\n", d.id)
 	user, before := d.user, ""
 	if user == "" {
 		user, before = "alice", "// "
 	}
-	fmt.Fprintf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", user)
+	cli.Printf(&b, "// What no policy permits is refused. Test with: powerbox explain policy --principal user:%s --operation ...\n", user)
 	if d.user == "" {
 		b.WriteString("// This permits nothing yet: name a user or a group, and remove the slashes.\n")
 	}
@@ -130,7 +131,7 @@ func (d *draft) cedar() string {
 		if len(d.qualified(func(s draftSkill) bool { return s.effect() == effect })) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "%[1]spermit(\n%[1]s  principal == User::%[2]q,\n%[1]s  action in Action::%[3]q,\n%[1]s  resource in Agent::%[4]q\n%[1]s);\n",
+		cli.Printf(&b, "%[1]spermit(\n%[1]s  principal == User::%[2]q,\n%[1]s  action in Action::%[3]q,\n%[1]s  resource in Agent::%[4]q\n%[1]s);\n",
 			before, "user:"+user, d.id+"/"+d.id+":"+effect, d.id)
 	}
 	return b.String()

@@ -132,6 +132,6 @@ func honour(file, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, id)
+	_, err = f.WriteString(id + "\n")
 	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -215,7 +215,7 @@ func conformance(p *cli.Program, dir string, answer answerer) error {
 		return err
 	}
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FILES\tVECTORS\tAGREE\tDIFFER\tNO ANSWER\tUNSUPPORTED")
+	cli.Printf(w, "FILES\tVECTORS\tAGREE\tDIFFER\tNO ANSWER\tUNSUPPORTED\n")
 	var all score
 	for _, s := range suites {
 		names, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(s.kind)+".json"))
@@ -238,7 +238,7 @@ func conformance(p *cli.Program, dir string, answer answerer) error {
 		if s.list != whole && s.list != "" {
 			files += ", " + s.list
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", files, sum.vectors, sum.agree, sum.differ, sum.missing, sum.unsupported)
+		cli.Printf(w, "%s\t%d\t%d\t%d\t%d\t%d\n", files, sum.vectors, sum.agree, sum.differ, sum.missing, sum.unsupported)
 		all.differ += sum.differ
 		all.missing += sum.missing
 	}
@@ -271,10 +271,10 @@ func (s suite) run(p *cli.Program, name string, answer answerer, sum *score) err
 			sum.unsupported++
 		case err != nil:
 			sum.missing++
-			fmt.Fprintf(p.Stderr, "%s: %s: no answer: %v\n", name, v.name, err)
+			cli.Printf(p.Stderr, "%s: %s: no answer: %v\n", name, v.name, err)
 		case differs != "":
 			sum.differ++
-			fmt.Fprintf(p.Stderr, "%s: %s: %s\n", name, v.name, differs)
+			cli.Printf(p.Stderr, "%s: %s: %s\n", name, v.name, differs)
 		default:
 			sum.agree++
 		}

@@ -110,16 +110,16 @@ func erase(ctx context.Context, p *cli.Program, op *cli.Operator, e erasure, yes
 		return err
 	}
 	if !done.Scrubbed {
-		fmt.Fprintln(p.Stderr, "powerbox: another process was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends")
+		cli.Printf(p.Stderr, "powerbox: another process was reading the store: older pages are left in its write-ahead log until the next erasure, or until the server ends\n")
 	}
 	if output == "json" {
 		return p.PrintJSON(done)
 	}
-	fmt.Fprintf(p.Stdout, "erased %s", cli.Bodies(done.Erased))
+	cli.Printf(p.Stdout, "erased %s", cli.Bodies(done.Erased))
 	if len(done.Records) > 0 {
-		fmt.Fprintf(p.Stdout, ", recorded as %s", strings.Join(done.Records, ", "))
+		cli.Printf(p.Stdout, ", recorded as %s", strings.Join(done.Records, ", "))
 	}
-	fmt.Fprintln(p.Stdout)
+	cli.Printf(p.Stdout, "\n")
 	return nil
 }
 
@@ -130,17 +130,15 @@ func listErasable(p *cli.Program, would erasable, dry bool) error {
 		out = p.Stdout
 	}
 	for _, b := range would.Bodies {
-		if _, err := fmt.Fprintf(out, "%s  %s  %s  %s  %d bytes\n", b.Time.Format(time.RFC3339), b.Record, b.Agent, b.Principal, b.Size); err != nil {
-			return err
-		}
+		cli.Printf(out, "%s  %s  %s  %s  %d bytes\n", b.Time.Format(time.RFC3339), b.Record, b.Agent, b.Principal, b.Size)
 	}
-	_, err := fmt.Fprintf(out, "%s to erase; their records stay\n", cli.Bodies(would.Count))
-	return err
+	cli.Printf(out, "%s to erase; their records stay\n", cli.Bodies(would.Count))
+	return nil
 }
 
 // confirmed asks the person at the terminal.
 func confirmed(p *cli.Program) bool {
-	fmt.Fprint(p.Stderr, "Erase them? There is no way back. [yes/no] ")
+	cli.Printf(p.Stderr, "Erase them? There is no way back. [yes/no] ")
 	line, _ := bufio.NewReader(io.LimitReader(p.Stdin, 16)).ReadString('\n') // no answer is no
 	return strings.TrimSpace(line) == "yes"
 }
@@ -161,8 +159,8 @@ func showArguments(ctx context.Context, p *cli.Program, op *cli.Operator, id, fi
 	if err := (&evidence.Body{Key: kept.Key, Bytes: data}).Opens(kept.Digest); err != nil {
 		return cli.Invalid(fmt.Errorf("record %s: the arguments were not the %d bytes of %s", id, len(data), file))
 	}
-	_, err = fmt.Fprintf(p.Stdout, "the arguments were the %d bytes of %s\n", len(data), file)
-	return err
+	cli.Printf(p.Stdout, "the arguments were the %d bytes of %s\n", len(data), file)
+	return nil
 }
 
 // showBody prints the body of a record, after it opened the commitment.
@@ -185,6 +183,6 @@ func showBody(ctx context.Context, p *cli.Program, op *cli.Operator, id string) 
 	if err := kept.Opens(r.Details.BodyCommitment); err != nil {
 		return cli.Invalid(fmt.Errorf("record %s: %w", id, err))
 	}
-	_, err = fmt.Fprintln(p.Stdout, string(kept.Bytes))
-	return err
+	cli.Document(p.Stdout, kept.Bytes)
+	return nil
 }

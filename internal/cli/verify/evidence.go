@@ -126,7 +126,7 @@ func newEvidenceCheckpoint(p *cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(p.Stdout, "%s", signed)
+			cli.Document(p.Stdout, signed)
 			return nil
 		},
 	}
@@ -157,8 +157,8 @@ func newEvidenceVerifier(p *cli.Program) *cobra.Command {
 		Example: "  powerbox evidence verifier > verify.mjs",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(p.Stdout, evidence.JavaScript())
-			return err
+			cli.Document(p.Stdout, evidence.JavaScript())
+			return nil
 		},
 	}
 }
@@ -191,7 +191,7 @@ func verifyBundles(ctx context.Context, p *cli.Program, names []string, trust ev
 
 func printReport(p *cli.Program, r evidence.Report, output string) error {
 	if r.Records == 0 && r.Origin == "" {
-		fmt.Fprintln(p.Stderr, "powerbox: that is no bundle; want a file that powerbox evidence export wrote")
+		cli.Printf(p.Stderr, "powerbox: that is no bundle; want a file that powerbox evidence export wrote\n")
 	}
 	if output == "json" {
 		if err := p.PrintJSON(struct {
@@ -211,7 +211,7 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 				cli.Bodies(b.Committed), b.Opened, b.Erased, b.Committed-b.Opened-b.Erased)
 		}
 		for _, c := range r.Cosigned {
-			fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+			cli.Printf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 		}
 		if r.From != nil {
 			cli.Printf(p.Stdout, "  from entry %d of the log on: what is before it is not here\n", r.From.Size)
@@ -292,7 +292,7 @@ func newEvidenceShow(p *cli.Program) *cobra.Command {
 		if err := op.Get(cmd.Context(), "/v1/records/"+url.PathEscape(args[0]), &record); err != nil {
 			return fmt.Errorf("record %s: %w", args[0], err)
 		}
-		fmt.Fprintln(p.Stdout, string(record))
+		cli.Document(p.Stdout, record)
 		return nil
 	}
 	return cmd

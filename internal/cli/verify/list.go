@@ -109,7 +109,7 @@ func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit
 // WriteRecords writes a table with a line for each record.
 func WriteRecords(out io.Writer, records iter.Seq2[evidence.Record, error]) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD")
+	cli.Printf(w, "TIME\tDECISION\tAGENT\tREQUESTER\tOPERATION\tOUTCOME\tRECORD\n")
 	n := 0
 	for r, err := range records {
 		if err != nil {
@@ -150,7 +150,7 @@ func writeRecordsJSON(w io.Writer, records iter.Seq2[evidence.Record, error]) er
 		}
 		data, err := json.Marshal(recordJSON{r, r.Time})
 		if err == nil {
-			_, err = fmt.Fprintf(w, "%s%s", before, data)
+			_, err = io.WriteString(w, before+string(data))
 		}
 		if err != nil {
 			return err
@@ -162,6 +162,6 @@ func writeRecordsJSON(w io.Writer, records iter.Seq2[evidence.Record, error]) er
 	} else {
 		before = "]"
 	}
-	_, err := fmt.Fprintln(w, before)
-	return err
+	cli.Printf(w, "%s\n", before)
+	return nil
 }

@@ -39,8 +39,8 @@ func newEvidenceClose(p *cli.Program) *cobra.Command {
 	v := p.OperatorVerb(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return cli.Show(cmd.Context(), v, cli.Post("/v1/evidence/periods", struct{}{}), func(closed period) error {
-			_, err := fmt.Fprintf(p.Stdout, "closed period %d: entries %d to %d\n", closed.Number, closed.First, closed.Size-1)
-			return err
+			cli.Printf(p.Stdout, "closed period %d: entries %d to %d\n", closed.Number, closed.First, closed.Size-1)
+			return nil
 		})
 	}
 	return cmd
@@ -62,13 +62,13 @@ func newEvidencePeriods(p *cli.Program) *cobra.Command {
 
 func listPeriods(p *cli.Program, all []period) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PERIOD\tENTRIES\tCLOSED\tRECORDS")
+	cli.Printf(w, "PERIOD\tENTRIES\tCLOSED\tRECORDS\n")
 	for _, one := range all {
 		where := "here"
 		if one.Archived {
 			where = "archived"
 		}
-		fmt.Fprintf(w, "%d\t%d to %d\t%s\t%s\n", one.Number, one.First, one.Size-1, one.Closed.Format(time.RFC3339), where)
+		cli.Printf(w, "%d\t%d to %d\t%s\t%s\n", one.Number, one.First, one.Size-1, one.Closed.Format(time.RFC3339), where)
 	}
 	return w.Flush()
 }
@@ -118,7 +118,7 @@ func newEvidenceArchive(p *cli.Program) *cobra.Command {
 		if *output == "json" {
 			return p.PrintJSON(done)
 		}
-		fmt.Fprintf(p.Stdout, "archived period %d: %s; the bundle is their only copy now\n", done.Number, plain.Count(int(done.Size-done.First), "record"))
+		cli.Printf(p.Stdout, "archived period %d: %s; the bundle is their only copy now\n", done.Number, plain.Count(int(done.Size-done.First), "record"))
 		return nil
 	}
 	return cmd

@@ -133,7 +133,7 @@ func verifyRecord(p *cli.Program, name string, f verifyFlags, trust evidence.Tru
 	}
 	cli.Printf(p.Stdout, "%s: record %s is entry %d of the %d of %s\n", evidence.OK, record.Record().ID, parsed.Index, checkpoint.Size, checkpoint.Origin)
 	for _, c := range cosigned {
-		fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+		cli.Printf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 	}
 	return nil
 }

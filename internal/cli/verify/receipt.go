@@ -2,7 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +77,7 @@ func verifyReceipt(p *cli.Program, name, record string, trust evidence.Trust, ou
 	}
 	cli.Printf(p.Stdout, "%s: record %s is entry %d of the %d of %s\n", evidence.OK, receipt.Hash(), index, checkpoint.Size, checkpoint.Origin)
 	for _, c := range cosigned {
-		fmt.Fprintf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
+		cli.Printf(p.Stdout, "  cosigned by %s at %s\n", c.Witness, c.Time.Format(time.RFC3339))
 	}
 	return nil
 }

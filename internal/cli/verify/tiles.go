@@ -68,7 +68,7 @@ func newEvidenceTiles(p *cli.Program) *cobra.Command {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		fmt.Fprintf(p.Stdout, "%s has %s, %d of them new\n", out, plain.Count(int(folder.Size()), "entry"), folder.Size()-before)
+		cli.Printf(p.Stdout, "%s has %s, %d of them new\n", out, plain.Count(int(folder.Size()), "entry"), folder.Size()-before)
 		return nil
 	}
 	return cmd

@@ -21,7 +21,8 @@ type wording struct {
 // word words news. Says is the sentence of the page.
 func word(n News, says string) wording {
 	q := n.Question
-	out := wording{Subject: subjects[n.Event], Says: agentauth.Plain(says, maxWords), Quote: unlinked(harmless(agentauth.Plain(q.Purpose, maxWords)))}
+	quote := agentauth.Quotable(unlinked(harmless(agentauth.Plain(q.Purpose, maxWords))))
+	out := wording{Subject: subjects[n.Event], Says: agentauth.Plain(says, maxWords), Quote: agentauth.Plain(quote, maxWords)}
 	switch n.Event {
 	case EventAnswered:
 		out.Then = q.ended()

@@ -287,6 +287,50 @@ func (r Reader) placesOf(n name, floor, to int64) iter.Seq2[int64, error] {
 	}
 }
 
+// placesOfAny yields the places that the index has for any of some names, as [Reader.placesOf] does.
+func (r Reader) placesOfAny(names []name, floor, to int64) iter.Seq2[int64, error] {
+	if len(names) == 1 {
+		return r.placesOf(names[0], floor, to)
+	}
+	return func(yield func(int64, error) bool) {
+		next := make([]func() (int64, error, bool), 0, len(names)) // of each name
+		heads := make([]int64, 0, len(names))
+		for _, n := range names {
+			pull, stop := iter.Pull2(r.placesOf(n, floor, to))
+			defer stop()
+			place, err, more := pull()
+			if err != nil {
+				yield(0, err)
+				return
+			}
+			if more {
+				next, heads = append(next, pull), append(heads, place)
+			}
+		}
+		for len(heads) > 0 {
+			last := 0 // of the log
+			for n := range heads {
+				if heads[n] > heads[last] {
+					last = n
+				}
+			}
+			if !yield(heads[last], nil) {
+				return
+			}
+			place, err, more := next[last]()
+			switch {
+			case err != nil:
+				yield(0, err)
+				return
+			case more:
+				heads[last] = place
+			default:
+				next, heads = slices.Delete(next, last, last+1), slices.Delete(heads, last, last+1)
+			}
+		}
+	}
+}
+
 // unpack reads the places of a list.
 func unpack(first int64, places []byte) (out []int64, err error) {
 	for at := first; len(places) > 0; {

@@ -25,12 +25,16 @@ func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 	if err != nil || w.floor >= w.to {
 		return page, err
 	}
+	q, some := ofOwn(q)
+	if !some {
+		return page, nil
+	}
 	s, err := newSearch(q)
 	if err != nil {
 		return page, err
 	}
 	ends := w.floor // of the index
-	if s.indexed {
+	if len(s.names) > 0 {
 		if ends, err = r.posted(); err != nil {
 			return page, err
 		}
@@ -70,7 +74,7 @@ func (r Reader) proposed(s search, page issuer.RecordPage, w window, left int64)
 		return full, err
 	}
 	lowest := w.to
-	for place, err := range r.placesOf(s.name, w.floor, w.to) {
+	for place, err := range r.placesOfAny(s.names, w.floor, w.to) {
 		full := false
 		if err == nil && (left == 0 || len(places) == placesRead) {
 			full, err = look()
@@ -95,12 +99,25 @@ func (r Reader) proposed(s search, page issuer.RecordPage, w window, left int64)
 
 // search is a query on its way to the database.
 type search struct {
-	query   issuer.RecordQuery
-	where   string
-	args    []any
-	name    name // that the index is asked for
-	indexed bool
-	rank    int // of the member in the index
+	query issuer.RecordQuery
+	where string
+	args  []any
+	names []name // the index is asked for records that have one of these; none for no index
+	rank  int    // of the member in the index
+}
+
+// ofOwn is a query that is about some agents alone: an agent that is named is one of these. It reports
+// false for a query that selects nothing.
+func ofOwn(q issuer.RecordQuery) (issuer.RecordQuery, bool) {
+	switch {
+	case q.Agents == nil:
+		return q, true
+	case q.Agent != "" && !slices.Contains(q.Agents, q.Agent):
+		return q, false
+	case q.Agent != "":
+		q.Agents = []string{q.Agent}
+	}
+	return q, len(q.Agents) > 0
 }
 
 func newSearch(q issuer.RecordQuery) (search, error) {
@@ -117,16 +134,18 @@ func newSearch(q issuer.RecordQuery) (search, error) {
 			return s, err
 		}
 		s.where, s.args = s.where+" AND instr(bytes, ?) > 0", append(s.args, text)
-		if at := slices.Index(indexed[:], m.name); at >= 0 && (!s.indexed || at < s.rank) {
-			s.name, s.indexed, s.rank = nameOf(text), true, at
+		if at := slices.Index(indexed[:], m.name); at >= 0 && (s.names == nil || at < s.rank) {
+			s.names, s.rank = []name{nameOf(text)}, at
 		}
 	}
 	if q.Agents != nil {
-		text, more, err := ofAgents(q.Agents)
+		// The index is asked for records of these agents, and not for a more selective name: how many
+		// records a page looks at, and where it ends, would tell of the records of others (ATK-134).
+		text, more, names, err := ofAgents(q.Agents)
 		if err != nil {
 			return s, err
 		}
-		s.where, s.args = s.where+" AND "+text, append(s.args, more...)
+		s.where, s.args, s.names = s.where+" AND "+text, append(s.args, more...), names
 	}
 	return s, nil
 }
@@ -151,20 +170,17 @@ func (s search) take(page *issuer.RecordPage, found iter.Seq2[evidence.Sealed, e
 	return false, nil
 }
 
-// ofAgents is the condition that one of some agents is named in a record.
-func ofAgents(agents []string) (text string, args []any, err error) {
-	named := make([]string, 0, len(agents))
+// ofAgents is the condition that one of some agents is named in a record, and their names in the index.
+func ofAgents(agents []string) (text string, args []any, names []name, err error) {
+	conditions := make([]string, 0, len(agents))
 	for _, agent := range agents {
-		name, err := member{"agent_id", agent, ""}.text()
+		member, err := member{"agent_id", agent, ""}.text()
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
-		named, args = append(named, "instr(bytes, ?) > 0"), append(args, name)
+		conditions, args, names = append(conditions, "instr(bytes, ?) > 0"), append(args, member), append(names, nameOf(member))
 	}
-	if len(named) == 0 {
-		return "1 = 0", nil, nil
-	}
-	return "(" + strings.Join(named, " OR ") + ")", args, nil
+	return "(" + strings.Join(conditions, " OR ") + ")", args, names, nil
 }
 
 // window is the places of the log that a query is about: floor is in it, to is not.

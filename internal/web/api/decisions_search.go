@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"maps"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuing/catalogue"
 	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
@@ -20,6 +20,8 @@ type SearchKnown struct {
 	Agents func() []string
 	// Items are the ids of a collection's resources.
 	Items func(agent, collection string) []string
+	// Places seals where pages end.
+	Places *catalogue.Sealer
 }
 
 // SearchUser is a user, without the prefix user:, and the known attributes.
@@ -145,11 +147,14 @@ func (d *Decisions) checked(v powerbox.Value, member, id, kind string) (string, 
 }
 
 // search returns the candidates that would be allowed, a page at a time. Nothing is done,
-// so nothing is recorded.
+// so nothing is recorded. An answer has a next page only if that page has a result, and its token
+// names no candidate: one that is not allowed is answered as one that there is not (ATK-133). Only
+// where a page ends because it tried as many candidates as it may, the next one can be empty.
 func (d *Decisions) search(ctx context.Context, g *Guard, v powerbox.Value, all []candidate) (any, error) {
 	sorting.Sort(all, func(a, b candidate) int { return cmp.Compare(a.name, b.name) })
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.name == b.name })
-	after, limit, err := pageOf(v)
+	places := searchPlaces{d.Known.Places, g.Name, selectionOf(v)}
+	after, limit, err := places.pageOf(v)
 	if err != nil {
 		return nil, status{http.StatusBadRequest, err.Error()}
 	}
@@ -159,20 +164,21 @@ func (d *Decisions) search(ctx context.Context, g *Guard, v powerbox.Value, all 
 		if c.name <= after && after != "" {
 			continue
 		}
-		if len(out.Results) == limit || tried == maxTried || ctx.Err() != nil {
-			out.Page.Next = base64.RawURLEncoding.EncodeToString([]byte(after))
+		if tried == maxTried {
+			out.Page.Next = places.seal(after)
 			break
 		}
-		after, tried = c.name, tried+1
-		e, err := evaluationOf(c.question, powerbox.Object())
-		if err != nil {
-			return nil, status{http.StatusBadRequest, err.Error()}
-		}
-		call, _, err := d.call(ctx, g, e)
+		tried++
+		allowed, err := d.would(ctx, g, c)
 		if err != nil {
 			return nil, err
 		}
-		if d.Gate.Would(ctx, call).Allowed {
+		if allowed && len(out.Results) == limit {
+			out.Page.Next = places.seal(after)
+			break
+		}
+		after = c.name
+		if allowed {
 			out.Results = append(out.Results, c.result)
 		}
 	}
@@ -180,8 +186,47 @@ func (d *Decisions) search(ctx context.Context, g *Guard, v powerbox.Value, all 
 	return out, ctx.Err()
 }
 
+// would reports whether a candidate would be allowed.
+func (d *Decisions) would(ctx context.Context, g *Guard, c candidate) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	e, err := evaluationOf(c.question, powerbox.Object())
+	if err != nil {
+		return false, status{http.StatusBadRequest, err.Error()}
+	}
+	call, _, err := d.call(ctx, g, e)
+	if err != nil {
+		return false, err
+	}
+	return d.Gate.Would(ctx, call).Allowed, nil
+}
+
+// searchPlaces seals the places in the candidates of one search at which its pages end.
+type searchPlaces struct {
+	sealer    *catalogue.Sealer
+	guard     string
+	selection string
+}
+
+// searchTokens are tokens of pages, beside the cursors of agents, whose ids have no slash.
+const searchTokens = "/access/v1/search"
+
+// selectionOf is a search without its page. A token is for one search.
+func selectionOf(v powerbox.Value) string {
+	members, _ := v.Members()
+	kept := slices.DeleteFunc(slices.Clone(members), func(m powerbox.Member) bool { return m.Name == "page" })
+	return string(powerbox.Object(kept...).AppendJSON(nil))
+}
+
+func (p searchPlaces) seal(after string) string {
+	return p.sealer.SealCursor(searchTokens, p.guard, "", p.selection, after)
+}
+
+var errNoToken = errors.New("page.token is none that this search returned")
+
 // pageOf reads which page of a search is wanted.
-func pageOf(v powerbox.Value) (after string, limit int, err error) {
+func (p searchPlaces) pageOf(v powerbox.Value) (after string, limit int, err error) {
 	page, given := v.Get("page")
 	if !given {
 		return "", maxResults, nil
@@ -189,23 +234,26 @@ func pageOf(v powerbox.Value) (after string, limit int, err error) {
 	if page.Kind() != powerbox.KindObject {
 		return "", 0, errors.New("page is no object")
 	}
-	if limit = maxResults; page.Kind() == powerbox.KindObject {
-		if l, ok := page.Get("limit"); ok {
-			n, err := strconv.Atoi(string(l.AppendJSON(nil)))
-			if err != nil || n < 1 {
-				return "", 0, errors.New("page.limit: want a whole number, 1 or more")
-			}
-			limit = min(n, maxResults)
+	limit = maxResults
+	if l, ok := page.Get("limit"); ok {
+		n, err := strconv.Atoi(string(l.AppendJSON(nil)))
+		if err != nil || n < 1 {
+			return "", 0, errors.New("page.limit: want a whole number, 1 or more")
 		}
+		limit = min(n, maxResults)
 	}
-	if t, ok := page.Get("token"); ok && t.Kind() != powerbox.KindString && t.Kind() != powerbox.KindNull {
-		return "", 0, errors.New("page.token is none that a search returned")
+	t, ok := page.Get("token")
+	token, isText := t.Text()
+	switch {
+	case !ok || t.Kind() == powerbox.KindNull || isText && token == "":
+		return "", limit, nil
+	case !isText:
+		return "", 0, errNoToken
 	}
-	token, err := base64.RawURLEncoding.Strict().DecodeString(textOf(page, "token"))
-	if err != nil {
-		return "", 0, errors.New("page.token is none that a search returned")
+	if after, ok = p.sealer.OpenCursor(searchTokens, p.guard, "", p.selection, token); !ok {
+		return "", 0, errNoToken
 	}
-	return string(token), limit, nil
+	return after, limit, nil
 }
 
 // with is an object with a member in place of the one of that name.

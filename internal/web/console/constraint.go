@@ -1,11 +1,9 @@
 package console
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
@@ -130,17 +128,7 @@ func theirs(l *lang.Language, g provider.Grant, c *provider.Capability) (out []s
 
 // words is a foreign text, to stand between quotation marks: characters that could end
 // them, or cannot be seen, are spelled out.
-func words(s string) string {
-	var b strings.Builder
-	for _, r := range visible(s) {
-		if r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r) {
-			fmt.Fprintf(&b, "\\u%04x", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+func words(s string) string { return agentauth.Quotable(visible(s)) }
 
 // limit has a field held to a constraint as it is on the wire.
 func (f *field) limit(v powerbox.Value) {

@@ -56,7 +56,8 @@ func TestFacetsCountEachRecordOnce(t *testing.T) {
 // TestCSVCellsAreNoFormulas puts an apostrophe before what a spreadsheet would calculate.
 func TestCSVCellsAreNoFormulas(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "desk": "desk", "=1+1": "'=1+1", "+49": "'+49", "-x": "'-x", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "\n=1": "'\n=1", "a=1": "a=1", "'=1": "'=1",
+		"": "", "desk": "desk", "=1+1": "'=1+1", "+49": "'+49", "-x": "'-x", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t'=1", "\r=1": "'\r'=1", "\n=1": "'\n'=1", "a=1": "a=1", "'=1": "'=1",
+		"a;=1": "a;'=1", "a; \"=1": "a; \"'=1", "a;b=1": "a;b=1", "a;'=1": "a;'=1", "\uff1d1": "'\uff1d1",
 	} {
 		if got := csvCell(in); got != want {
 			t.Errorf("cell %q is written as %q; want %q", in, got, want)

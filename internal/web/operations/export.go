@@ -19,12 +19,25 @@ const exported = 10_000
 // csvColumns are the columns of the CSV. Words of agents, as a purpose, are not in it.
 var csvColumns = []string{"time", "record_id", "agent", "caller", "principal", "operation", "action", "decision", "reasons", "outcome", "outcome_of", "task", "trace", "capability"}
 
-// csvCell is a text that no spreadsheet takes for a formula.
+// What begins a formula in a spreadsheet, also in wide letters, and what can end a cell before it: in
+// many languages spreadsheets separate the cells of a CSV by semicolons.
+const (
+	beginsFormula = "=+-@\uff1d\uff0b\uff0d\uff20"
+	separates     = ";,|\t\r\n"
+)
+
+// csvCell is a text that no spreadsheet takes for a formula, nor a part of it behind a separator.
 func csvCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
-		return "'" + text
+	var out strings.Builder
+	begins := true // a cell, to some reader
+	for _, r := range text {
+		if begins && (strings.ContainsRune(beginsFormula, r) || out.Len() == 0 && strings.ContainsRune(separates, r)) {
+			out.WriteByte('\'')
+		}
+		out.WriteRune(r)
+		begins = strings.ContainsRune(separates, r) || begins && strings.ContainsRune(` "`, r)
 	}
-	return text
+	return out.String()
 }
 
 // csvRow is a record as a line of the CSV.

@@ -1,6 +1,7 @@
 package agentauth
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -48,4 +49,18 @@ const blankPattern = '\u2800'
 // ATK-49).
 func Unseen(r rune) bool {
 	return r == blankPattern || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Quotable spells by its number each character of a text that could end the quotation in which it
+// is shown (ATK-49, ATK-135).
+func Quotable(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r) {
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
