@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 var tags = regexp.MustCompile(`<[^<>]*>?`)
@@ -52,15 +53,25 @@ func Unseen(r rune) bool {
 }
 
 // Quotable spells by its number each character of a text that could end the quotation in which it
-// is shown (ATK-49, ATK-135).
+// is shown (ATK-49, ATK-135). An apostrophe between two letters ends none.
 func Quotable(s string) string {
 	var b strings.Builder
-	for _, r := range s {
-		if r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r) {
+	var before rune
+	for i, r := range s {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		after, _ := utf8.DecodeRuneInString(s[i+size:])
+		switch {
+		case r == apostrophe && unicode.IsLetter(before) && unicode.IsLetter(after):
+			b.WriteRune(r)
+		case r == '"' || r == '`' || unicode.In(r, unicode.Pi, unicode.Pf) || strings.ContainsRune("\u201a\u201e\u300c\u300d\u300e\u300f\uff02\u02ba\u2033\u301d\u301e\u301f", r):
 			fmt.Fprintf(&b, "\\u%04x", r)
-			continue
+		default:
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
+		before = r
 	}
 	return b.String()
 }
+
+// apostrophe is also the end of a quotation in single marks, which no page uses.
+const apostrophe = '\u2019'

@@ -20,3 +20,20 @@ func TestAAPA8_PlainWords(t *testing.T) {
 		}
 	}
 }
+
+// What could end a quotation is spelled, and an apostrophe is none of that.
+func TestATK135_Quotable(t *testing.T) {
+	for text, want := range map[string]string{
+		"Alice\u2019s report":   "Alice\u2019s report",
+		"it\u201d and approved": `it\u201d and approved`,
+		"it\u2019 and approved": `it\u2019 and approved`,
+		"\u2019s":               `\u2019s`,
+		"s\u2019":               `s\u2019`,
+		"a\xff\u2019\xff":       "a\ufffd" + `\u2019` + "\ufffd",
+		`"` + "`":               `\u0022\u0060`,
+	} {
+		if got := agentauth.Quotable(text); got != want {
+			t.Errorf("%q is %q; want %q", text, got, want)
+		}
+	}
+}
