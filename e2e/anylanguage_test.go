@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -27,7 +28,7 @@ func agentProgram(t *testing.T, env []string, name string, args ...string) {
 	if _, err := os.ReadFile(args[0]); err != nil { // read here, the program is part of what go test caches by
 		t.Fatal(err)
 	}
-	out := &lockedBuffer{}
+	out := &programtest.Log{}
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, out

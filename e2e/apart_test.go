@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/internal/remote/link"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 	"github.com/powerbox-project/powerbox/token"
@@ -38,7 +39,7 @@ type replica struct {
 	tls     *tls.Config // of clients, nil where it speaks no TLS
 	process *exec.Cmd
 	program string // that is run; the built one where empty
-	log     *lockedBuffer
+	log     *programtest.Log
 }
 
 // startRemote starts a server whose documents agent has remote gateways, behind a
@@ -87,7 +88,7 @@ func (r *replica) enroll() {
 func (r *replica) boot() {
 	t := r.w.t
 	t.Helper()
-	r.log = &lockedBuffer{}
+	r.log = &programtest.Log{}
 	r.process = exec.Command(cmp.Or(r.program, r.w.program, binary), append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
 	r.process.Stderr, r.process.Env = r.log, append(os.Environ(), r.w.env...)
 	if err := r.process.Start(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // waiter is what the client in Python prints.
@@ -48,7 +50,7 @@ func waitsInPython(t *testing.T, w *town, on wire, deny bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := &lockedBuffer{}
+	wrong := &programtest.Log{}
 	client.Stderr = wrong
 	if err := client.Start(); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/token"
 )
 
@@ -25,7 +26,7 @@ type attached struct {
 	*town   // the same town, with calls going through attach
 	process *exec.Cmd
 	key     *token.PrivateKey
-	out     *lockedBuffer
+	out     *programtest.Log
 	where   struct {
 		Proxy   string            `json:"proxy"`
 		Agents  map[string]string `json:"agents"`
@@ -46,7 +47,7 @@ func (w *town) attach(name string, key *token.PrivateKey, config string, flags .
 	w.t.Helper()
 	file := name + ".yaml"
 	w.write(file, config)
-	a := &attached{key: key, out: &lockedBuffer{}}
+	a := &attached{key: key, out: &programtest.Log{}}
 	a.process = exec.Command(cmp.Or(w.program, binary), append([]string{
 		"attach", "--output", "json", "--config", filepath.Join(w.dir, file), "--key", w.keyFile(name+".jwk", key),
 	}, flags...)...)

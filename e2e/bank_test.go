@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // bankBinary is examples/bank.
@@ -25,7 +27,7 @@ func bankBinary() (string, error) { return built("bank", "..", "./examples/bank"
 type pagesBank struct {
 	t   *testing.T
 	url string
-	log *lockedBuffer
+	log *programtest.Log
 	dir string // of the configuration, where the test wrote it
 }
 
@@ -36,7 +38,7 @@ func startBank(t *testing.T, flags ...string) *pagesBank {
 		t.Fatal(err)
 	}
 	at := "localhost:" + freePort(t)
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}}
 	b.run(exec.Command(file, append([]string{"--binary", binary, "--listen", at}, flags...)...), b.url)
 	return b
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // TestATK81_WithoutFileDescriptorsClientsAreTurnedAway takes all file descriptors of a
@@ -27,7 +29,7 @@ func TestATK81_WithoutFileDescriptorsClientsAreTurnedAway(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command("bash", "-c", `ulimit -n 100 && exec "$0" serve --config "$1"`, binary, file), b.url)
 	var held []net.Conn
 	t.Cleanup(func() {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // follows opens a stream at an address of this machine, and returns the status. The stream
@@ -72,7 +74,7 @@ func TestATK69_ConnectionsOfAttachAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	process := exec.Command(binary, "attach", "--config", file)
-	log := &lockedBuffer{}
+	log := &programtest.Log{}
 	process.Stderr = log
 	if err := process.Start(); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/internal/remote/feed"
 	"github.com/powerbox-project/powerbox/internal/wire/signed"
 )
@@ -93,7 +94,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 	if err := json.Unmarshal([]byte(w.run("feed", "key", "--output", "json")), &pinned); err != nil {
 		t.Fatal(err)
 	}
-	secret, log := w.secret(), &lockedBuffer{}
+	secret, log := w.secret(), &programtest.Log{}
 	s, err := feed.New(feed.Config{
 		Server: httpServer(t, relay.ServeHTTP), Issuer: pinned.Issuer, Keys: []signed.Public{pinned.Key}, Transport: http.DefaultTransport, Now: time.Now,
 		Lease:     6 * time.Second,

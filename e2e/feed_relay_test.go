@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // feedRelay is a running powerbox relay.
@@ -18,7 +20,7 @@ type feedRelay struct {
 	w       *town
 	url     string
 	process *exec.Cmd
-	log     *lockedBuffer
+	log     *programtest.Log
 	token   string // file with what followers show
 }
 
@@ -31,7 +33,7 @@ const (
 func (w *town) startRelay(t *testing.T, upstream string, flags ...string) *feedRelay {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
-	r := &feedRelay{w: w, url: "http://127.0.0.1:" + port, log: &lockedBuffer{}, token: filepath.Join(dir, "follower")}
+	r := &feedRelay{w: w, url: "http://127.0.0.1:" + port, log: &programtest.Log{}, token: filepath.Join(dir, "follower")}
 	for name, text := range map[string]string{"relay": relayToken + "\n", "follower": followerToken + "\n", "admit": "\n" + followerToken + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/powerbox-project/powerbox/integrations/conformance"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // adapter is one adapter under test: the command of its driver.
@@ -108,7 +109,7 @@ type driver struct {
 	gates   map[string]string
 	in      io.Writer
 	out     *bufio.Reader
-	talk    *lockedBuffer
+	talk    *programtest.Log
 	n       int
 	pending string // the question of the step before
 }
@@ -118,7 +119,7 @@ func (a adapter) start(t *testing.T, w *town, gates map[string]string) *driver {
 	cmd := a.command(t)
 	own := *w // whose failures are those of this adapter
 	own.t = t
-	d := &driver{t: t, name: a.name, w: &own, gates: gates, talk: &lockedBuffer{}}
+	d := &driver{t: t, name: a.name, w: &own, gates: gates, talk: &programtest.Log{}}
 	cmd.Stderr = d.talk
 	in, err := cmd.StdinPipe()
 	if err != nil {

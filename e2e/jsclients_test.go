@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // clients are processes of jsclient that wait for the next client. A start of one takes a quarter of a
@@ -25,7 +27,7 @@ type clientProcess struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	talk lockedBuffer
+	talk programtest.Log
 }
 
 // closeClients ends the processes that wait.

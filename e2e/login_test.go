@@ -15,6 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // serveBank runs the server as people run it, without dev mode unless a flag says
@@ -44,7 +46,7 @@ agents:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, append([]string{"serve", "--config", file}, flags...)...), b.url)
 	return b
 }

@@ -26,6 +26,8 @@ import (
 	spans "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // otlp is a collector that takes spans and lines of the log, over HTTP and gRPC.
@@ -185,7 +187,7 @@ func TestLogsOverOTLP(t *testing.T) {
 			}
 			credential := "    credential: {file: " + file + ", header: X-Api-Key}\n"
 			var w *town
-			var log *lockedBuffer
+			var log *programtest.Log
 			var process *exec.Cmd
 			if c.apart {
 				var all []*replica

@@ -25,6 +25,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/zitadel/oidc/v3/example/server/exampleop"
 	"github.com/zitadel/oidc/v3/example/server/storage"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // company is an identity provider of another hand. It has no identity assertions, so the token
@@ -210,7 +212,7 @@ permit(principal == User::"user:id1", action in Action::"notes/notes:write", res
 			t.Fatal(err)
 		}
 	}
-	b = &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b = &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--dev", "--config", file), b.url)
 	if !apart {
 		return b, b.url + "/agents/notes"
@@ -226,7 +228,7 @@ permit(principal == User::"user:id1", action in Action::"notes/notes:write", res
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	gateway := &pagesBank{t: t, url: "http://" + front, log: &lockedBuffer{}}
+	gateway := &pagesBank{t: t, url: "http://" + front, log: &programtest.Log{}}
 	gateway.run(exec.Command(binary, "gateway", "--dev", "--state", state, "--listen", front), gateway.url)
 	return b, gateway.url + "/agents/notes"
 }
@@ -255,7 +257,7 @@ func getsIn(t *testing.T, idp *company, b *pagesBank, notes string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = &lockedBuffer{}
+	cmd.Stderr = &programtest.Log{}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

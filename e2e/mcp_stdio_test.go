@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // stdioServer is the argument with which this binary is an MCP server that speaks by
@@ -119,7 +121,7 @@ func TestGATE9_HostsThatStartCommands(t *testing.T) {
 		" --grant documents:read --operation search --collection reports --purpose 'Look around' --key key.jwk --session "+aliceToken+" --out c.json"); exit != 0 {
 		t.Fatalf("GATE-9 no capability: %s", out)
 	}
-	log := &lockedBuffer{}
+	log := &programtest.Log{}
 	speak := func(revision string) *mcp.ClientSession {
 		command := exec.CommandContext(t.Context(), binary, "gateway", "--state", host.state, "--dev", "--stdio",
 			"--capability", filepath.Join(dir, "c.json"), "--key", filepath.Join(dir, "key.jwk"), "--mcp-exec", "--", os.Args[0], stdioServer)

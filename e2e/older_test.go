@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // restoredOlder puts an older copy of the store in place of the one of a server that
@@ -44,7 +46,7 @@ func readiness(url string) string {
 // runs starts a gateway again without waiting until it is ready.
 func (r *replica) runs(t *testing.T) {
 	t.Helper()
-	r.log = &lockedBuffer{}
+	r.log = &programtest.Log{}
 	r.process = exec.Command(binary, append([]string{"gateway", "--state", r.state, "--listen", r.address, "--dev"}, r.flags...)...)
 	r.process.Stderr = r.log
 	if err := r.process.Start(); err != nil {
@@ -122,7 +124,7 @@ func TestATK82_RelayRefusesAnOlderServer(t *testing.T) {
 	restoredOlder(t, w, backup)
 	w.boot()
 	args := r.process.Args[1:]
-	again := &lockedBuffer{}
+	again := &programtest.Log{}
 	process := exec.Command(binary, args...)
 	process.Stderr = again
 	if err := process.Start(); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // TestOperatorsFirstRun has the built-in user of an experiment operate where the
@@ -38,7 +40,7 @@ func TestOperatorsFirstAdministrator(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			log := &lockedBuffer{}
+			log := &programtest.Log{}
 			serve := exec.CommandContext(t.Context(), binary, "serve", "-c", file)
 			serve.Stderr, serve.Stdout, serve.Dir = log, log, dir
 			serve.Cancel = func() error { return serve.Process.Signal(os.Interrupt) }

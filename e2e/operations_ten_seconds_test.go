@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // payBank serves a bank whose schema names the amounts of money.
@@ -45,7 +47,7 @@ identity: {dev: [{name: alice, token: session-of-alice}, {name: bob, token: sess
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--config", file, "--dev"), b.url)
 	return b
 }

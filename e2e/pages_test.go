@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	pages "github.com/powerbox-project/powerbox/internal/web/console"
 )
 
@@ -52,7 +53,7 @@ func allPages(t *testing.T) (*town, *pagesBank, map[string][]string) {
 `,
 		extra: "approvals: {operators: [\"user:carol\"]}\n",
 	})
-	bank := &pagesBank{t: t, url: w.url, log: &lockedBuffer{}, dir: w.dir}
+	bank := &pagesBank{t: t, url: w.url, log: &programtest.Log{}, dir: w.dir}
 	host := bank.host()
 	wants := map[string]any{"name": "Helper with a rather long name of its own", "host_name": "Laptop", "reason": "To pay what is due before the end of the month", "capabilities": []any{"check_balance", transfers(900, "")}}
 	known := host.register(wants)

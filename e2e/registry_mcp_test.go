@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // TestCARD19_RegistryFindsMCPServers searches for an MCP server by its tools and its binding, as
@@ -34,7 +36,7 @@ offers: {notes: [{id: "notes:read", description: Look, operations: [read_note]}]
 skills: {notes: [{skill: read_note, grant: "notes:read", operation: read_note, effect: read}]}
 policies: [notes.cedar]
 `, at, at))
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--dev", "--config", file), b.url)
 	for args, want := range map[string]bool{
 		"read_note":                   true,

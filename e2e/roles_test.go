@@ -22,6 +22,8 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // directoryOf is a provider of another hand that also says groups: its first user is in
@@ -102,7 +104,7 @@ var (
 func (s *operatorShell) login(printed *regexp.Regexp, person func(c *http.Client, found []string), args ...string) string {
 	s.t.Helper()
 	cmd := s.command(append([]string{"login", "--no-browser"}, args...)...)
-	said, talk := &lockedBuffer{}, &bytes.Buffer{}
+	said, talk := &programtest.Log{}, &bytes.Buffer{}
 	cmd.Stderr, cmd.Stdout = said, talk
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -211,7 +213,7 @@ operators:
 `, at, at, idp, idp), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--config", file), b.url)
 	token, err := os.ReadFile(filepath.Join(dir, "data", "keys", "operator.secret"))
 	if err != nil {
@@ -303,7 +305,7 @@ operators:
 `, at, at), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--dev", "--config", file), b.url)
 	const ok, no, gone = http.StatusOK, http.StatusForbidden, http.StatusNotFound
 	visitors := map[string]*visitor{}

@@ -35,6 +35,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // binary is the program under test, built once. programs is a folder for others.
@@ -282,7 +284,7 @@ type town struct {
 	documents *stock
 	mail      *stock
 	process   *exec.Cmd
-	log       *lockedBuffer
+	log       *programtest.Log
 	apart     string            // base URL of the documents agent's gateways, where they are apart
 	fronts    map[string]string // base URLs of the gateways of other agents, where they are apart
 	client    *http.Client      // that posts; nil for the default one
@@ -291,23 +293,6 @@ type town struct {
 	program   string            // instead of the binary; "" for that
 	database  string            // URL of its PostgreSQL database; "" for a file of SQLite
 	prepared  string            // URL of a database that had its schema from the beginning; "" for none
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // options change the configuration of a town.
@@ -516,7 +501,7 @@ func freePort(t *testing.T) string {
 // boot starts the binary and waits until it is ready.
 func (w *town) boot(flags ...string) {
 	w.t.Helper()
-	w.log = &lockedBuffer{}
+	w.log = &programtest.Log{}
 	w.process = exec.Command(cmp.Or(w.program, binary), append([]string{"serve", "-c", filepath.Join(w.dir, "powerbox.yaml"), "--dev"}, flags...)...)
 	w.process.Stderr = w.log
 	w.process.Env = append(os.Environ(), w.env...)

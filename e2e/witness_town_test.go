@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/programtest"
 	"github.com/powerbox-project/powerbox/internal/remote/witness"
 )
 
@@ -26,7 +27,7 @@ type watcher struct {
 	url     string
 	key     evidence.WitnessKey
 	process *exec.Cmd
-	log     *lockedBuffer
+	log     *programtest.Log
 }
 
 // newWatcher starts a witness of logs, each given by its keys.
@@ -72,7 +73,7 @@ func (v *watcher) must(args ...string) string {
 // boot starts the witness and waits until it answers.
 func (v *watcher) boot() {
 	v.t.Helper()
-	v.log = &lockedBuffer{}
+	v.log = &programtest.Log{}
 	process := exec.Command(binary, "witness", "-c", v.file())
 	process.Stderr = v.log
 	if err := process.Start(); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/powerbox-project/powerbox/internal/programtest"
 )
 
 // TestWrongInputsSayWhatToDo runs call, can, explain and attach with wrong inputs, at an A2A agent
@@ -46,7 +48,7 @@ offers:
 		text += fmt.Sprintf("  %s: [{skill: read_note, grant: \"%[1]s:read\", operation: read_note, effect: read}]\n", id)
 	}
 	put("powerbox.yaml", text+"policies: [policy.cedar]\n")
-	b := &pagesBank{t: t, url: "http://" + at, log: &lockedBuffer{}, dir: dir}
+	b := &pagesBank{t: t, url: "http://" + at, log: &programtest.Log{}, dir: dir}
 	b.run(exec.Command(binary, "serve", "--dev", "--config", filepath.Join(dir, "powerbox.yaml")), b.url)
 	run := func(line string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(line)...)
