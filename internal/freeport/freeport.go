@@ -60,7 +60,7 @@ var lasting struct {
 // temporary files of their own.
 func take() (address string, lock *os.File, err error) {
 	folder := filepath.Join(cmp.Or(os.Getenv("E2E_LOCKS"), os.TempDir()), "powerbox-ports-"+strconv.Itoa(os.Getuid()))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil { //nolint:gosec // who runs the tests names it
 		return "", nil, fmt.Errorf("freeport: %w", err)
 	}
 	for range 10 * (last - first) {

@@ -2,6 +2,7 @@ package programtest
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -44,17 +45,22 @@ func (l *Log) String() string {
 func Serve(t testing.TB, program, folder, url string) *os.Process {
 	t.Helper()
 	log := &Log{}
-	cmd := exec.Command(program, "serve", "-c", filepath.Join(folder, "powerbox.yaml"), "--dev")
+	ctx := context.WithoutCancel(t.Context())                                                                // the server is asked to end, not killed
+	cmd := exec.CommandContext(ctx, program, "serve", "-c", filepath.Join(folder, "powerbox.yaml"), "--dev") //nolint:gosec // our own program
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	var failure error // once it has ended
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failure = cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
-		case <-exited:
+		case <-ended:
 		case <-time.After(endsWithin):
 			_ = cmd.Process.Kill()
 		}
@@ -64,23 +70,26 @@ func Serve(t testing.TB, program, folder, url string) *os.Process {
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-exited:
-			exited <- err
-			t.Fatalf("powerbox ended: %v\n%s", err, log)
+		case <-ended:
+			t.Fatalf("powerbox ended: %v\n%s", failure, log)
 		case <-deadline:
 			t.Fatalf("powerbox is not ready\n%s", log)
 		case <-tick.C:
-			if ready(url) {
+			if ready(ctx, url) {
 				return cmd.Process
 			}
 		}
 	}
 }
 
-func ready(url string) bool {
+func ready(ctx context.Context, url string) bool {
 	// A connection that stays open would keep the server from ending at once.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
-	r, err := client.Get(url + "/readyz")
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	r, err := client.Do(request)
 	if err != nil {
 		return false
 	}

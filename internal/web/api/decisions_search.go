@@ -209,8 +209,8 @@ type searchPlaces struct {
 	selection string
 }
 
-// searchTokens are tokens of pages, beside the cursors of agents, whose ids have no slash.
-const searchTokens = "/access/v1/search"
+// searchPages are the tokens of pages, beside the cursors of agents, whose ids have no slash.
+const searchPages = "/access/v1/search"
 
 // selectionOf is a search without its page. A token is for one search.
 func selectionOf(v powerbox.Value) string {
@@ -220,7 +220,7 @@ func selectionOf(v powerbox.Value) string {
 }
 
 func (p searchPlaces) seal(after string) string {
-	return p.sealer.SealCursor(searchTokens, p.guard, "", p.selection, after)
+	return p.sealer.SealCursor(searchPages, p.guard, "", p.selection, after)
 }
 
 var errNoToken = errors.New("page.token is none that this search returned")
@@ -250,7 +250,7 @@ func (p searchPlaces) pageOf(v powerbox.Value) (after string, limit int, err err
 	case !isText:
 		return "", 0, errNoToken
 	}
-	if after, ok = p.sealer.OpenCursor(searchTokens, p.guard, "", p.selection, token); !ok {
+	if after, ok = p.sealer.OpenCursor(searchPages, p.guard, "", p.selection, token); !ok {
 		return "", 0, errNoToken
 	}
 	return after, limit, nil
