@@ -27,7 +27,7 @@ func inMemory(memory string, room uint64) (env []string, remove func(), err erro
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL runs as another user
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user
 		_ = os.RemoveAll(dir)
 		return nil, nil, err
 	}

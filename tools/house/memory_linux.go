@@ -11,5 +11,5 @@ func freeIn(folder string) uint64 {
 	if syscall.Statfs(folder, &s) != nil {
 		return 0
 	}
-	return s.Bavail * uint64(s.Bsize) //nolint:gosec // a size is not negative
+	return s.Bavail * uint64(s.Bsize)
 }

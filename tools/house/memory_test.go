@@ -10,13 +10,13 @@ import (
 
 // The temporary files of tests are in memory if it has room for them, and the folder is removed.
 func TestTemporaryFilesInMemory(t *testing.T) {
-	memory := t.TempDir()
+	memory, own := t.TempDir(), os.TempDir() //nolint:usetesting // that of this process
 	env, remove, err := inMemory(memory, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made, _ := filepath.Glob(filepath.Join(memory, "*"))
-	if len(made) != 1 || !slices.Contains(env, "TMPDIR="+made[0]) || !slices.Contains(env, "GOTMPDIR="+os.TempDir()) || !slices.Contains(env, locksOfTests+"="+os.TempDir()) {
+	if len(made) != 1 || !slices.Contains(env, "TMPDIR="+made[0]) || !slices.Contains(env, "GOTMPDIR="+own) || !slices.Contains(env, locksOfTests+"="+own) {
 		t.Fatalf("%v is named by %v", made, env)
 	}
 	if info, err := os.Stat(made[0]); err != nil || info.Mode().Perm() != 0o711 {
