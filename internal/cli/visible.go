@@ -125,18 +125,21 @@ func ErrorText(err error) string {
 	return strings.ReplaceAll(onLines(err.Error()), "\n", "\n  ")
 }
 
-// OneLine is a text on one line and in one cell of a table.
+// OneLine is a text on one line and in one cell of a table. Within quotation marks of YAML it stays the
+// same text: YAML has no pairs of numbers for a character, as JSON has.
 func OneLine(text string) string {
 	var out strings.Builder
 	for _, r := range text {
-		switch r {
-		case '\n':
-			out.WriteString(`\n`)
-		case '\t':
-			out.WriteString(`\t`)
-		default:
-			out.WriteString(byNumber(r))
+		shown := byNumber(r)
+		switch {
+		case r == '\n':
+			shown = `\n`
+		case r == '\t':
+			shown = `\t`
+		case r > 0xffff && shown[0] == '\\':
+			shown = fmt.Sprintf(`\U%08x`, r)
 		}
+		out.WriteString(shown)
 	}
 	return out.String()
 }
