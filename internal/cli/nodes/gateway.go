@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -248,7 +249,8 @@ func newGatewayList(p *cli.Program) *cobra.Command {
 			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 			cli.Printf(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT\n")
 			for _, g := range all {
-				cli.Printf(w, "%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), condition(g))
+				heard, version, revocations, unsent := condition(g)
+				cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), heard, version, revocations, unsent)
 			}
 			return w.Flush()
 		})
@@ -257,19 +259,19 @@ func newGatewayList(p *cli.Program) *cobra.Command {
 }
 
 // condition is when it was heard of, its version, how far it enforces revocations and how
-// many records it still has to send, parted by tabs.
-func condition(g cli.GatewayStatus) string {
+// many records it still has to send.
+func condition(g cli.GatewayStatus) (heard, version, revocations, unsent string) {
 	switch {
 	case g.Closed != nil:
-		return "closed " + plain.Time(*g.Closed) + "\t\t\t"
+		return "closed " + plain.Time(*g.Closed), "", "", ""
 	case g.Heard == nil:
-		return "not within an hour\t\t\t"
+		return "not within an hour", "", "", ""
 	}
-	revocations := "all"
+	revocations = "all"
 	if g.Heard.Behind > 0 {
 		revocations = fmt.Sprintf("%d behind", g.Heard.Behind)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%d", plain.Time(g.Heard.At), cmp.Or(g.Heard.Version, "unknown"), revocations, g.Heard.Unsent)
+	return plain.Time(g.Heard.At), cmp.Or(g.Heard.Version, "unknown"), revocations, strconv.FormatInt(g.Heard.Unsent, 10)
 }
 
 func newGatewayClose(p *cli.Program) *cobra.Command {
