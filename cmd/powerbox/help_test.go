@@ -38,7 +38,7 @@ func TestMissingFlagsAreExplained(t *testing.T) {
 		args, want string
 	}{
 		{"evidence verify bundle", "powerbox: --trust file is missing: file with the keys to trust, from powerbox evidence trust; see powerbox evidence verify --help\n"},
-		{"token verify --at 1", "powerbox: --anchors file is missing: file with the JWK Set of the trusted issuer\n--chain file is missing: file with the chain; see powerbox token verify --help\n"},
+		{"token verify --at 1", "powerbox: --anchors file is missing: file with the JWK Set of the trusted issuer\n  --chain file is missing: file with the chain; see powerbox token verify --help\n"},
 		{"token verify --bogus", "powerbox: unknown flag: --bogus; see powerbox token verify --help\n"},
 	} {
 		var out, talk bytes.Buffer
