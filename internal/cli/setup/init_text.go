@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,19 +8,18 @@ import (
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/cli"
-	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
 
 // yaml is the configuration of the draft. Comments are for the person who reads it
 // next, which a program that writes YAML would not give.
 func (d *draft) yaml() string {
 	var b strings.Builder
-	from := "the card of " + quoted(d.card.Name)
+	from := "the card of " + strconv.Quote(d.card.Name)
 	switch {
 	case len(d.command) > 0:
-		from = "the tools of the MCP server that " + quoted(filepath.Base(d.command[0])) + " starts"
+		from = "the tools of the MCP server that " + strconv.Quote(filepath.Base(d.command[0])) + " starts"
 	case d.mcp != "":
-		from = "the tools of the MCP server at " + quoted(d.mcp)
+		from = "the tools of the MCP server at " + strconv.Quote(d.mcp)
 	}
 	cli.Printf(&b, "# Written by powerbox init from %s.\n", from)
 	b.WriteString("# Lines with \"# guess\" are guesses: look at each. Nothing is enforced while the mode is observe.\n")
@@ -29,7 +27,7 @@ func (d *draft) yaml() string {
 	if d.beside == "" {
 		b.WriteString("include: [powerbox.d/*.yaml] # what you add, such as callers and scopes\n")
 		b.WriteString("identity:\n  # A built-in user for trying things out; works with serve --dev alone. Replace it by providers.\n")
-		cli.Printf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), quoted(d.token))
+		cli.Printf(&b, "  dev:\n    - {name: %s, token: %s}\n", bare(d.user), strconv.Quote(d.token))
 	}
 	d.agents(&b)
 	d.offers(&b)
@@ -49,7 +47,7 @@ func (d *draft) yamlSkills(b *strings.Builder) {
 	}
 	cli.Printf(b, "skills:\n  %s:\n", bare(d.id))
 	for _, s := range d.skills {
-		cli.Printf(b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess", quoted(s.id), d.id+":"+s.effect(), quoted(s.operation), s.effect())
+		cli.Printf(b, "    - {skill: %s, grant: %q, operation: %s, effect: %s} # guess", strconv.Quote(s.id), d.id+":"+s.effect(), strconv.Quote(s.operation), s.effect())
 		if said := s.hints.said(); said != "" {
 			cli.Printf(b, "; the server says %s", said)
 		}
@@ -64,14 +62,14 @@ func (d *draft) yamlSkills(b *strings.Builder) {
 func (d *draft) agents(b *strings.Builder) {
 	if len(d.command) > 0 {
 		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
-		cli.Printf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", quoted(noUpstream), quoted(commandGateway))
+		cli.Printf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(commandGateway))
 		return
 	}
 	if d.mcp != "" {
-		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.mcp))
+		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.mcp))
 		return
 	}
-	cli.Printf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), quoted(d.agent))
+	cli.Printf(b, "agents:\n  - id: %s\n    upstream: %s\n    mode: observe # then scoped, then require\n", bare(d.id), strconv.Quote(d.agent))
 	cli.Printf(b, "    # Operations that a message needs if it names no skill, because it could request anything.\n    required: [%s] # guess\n", strings.Join(d.qualified(nil), ", "))
 }
 
@@ -83,14 +81,14 @@ func (d *draft) offers(b *strings.Builder) {
 		var names []string
 		for _, s := range d.skills {
 			if s.effect() == effect {
-				names = append(names, quoted(s.operation))
+				names = append(names, strconv.Quote(s.operation))
 			}
 		}
 		if len(names) == 0 {
 			continue
 		}
 		cli.Printf(b, "    - {id: %q, description: %s, operations: [%s]} # guess\n", d.id+":"+effect,
-			quoted(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
+			strconv.Quote(map[string]string{"read": "Look, and change nothing", "write": "Change things"}[effect]), strings.Join(names, ", "))
 	}
 }
 
@@ -99,24 +97,10 @@ func (d *draft) qualified(only func(draftSkill) bool) []string {
 	var names []string
 	for _, s := range d.skills {
 		if only == nil || only(s) {
-			names = append(names, quoted(d.id+":"+s.effect()+"/"+s.operation))
+			names = append(names, strconv.Quote(d.id+":"+s.effect()+"/"+s.operation))
 		}
 	}
 	return names
-}
-
-// quoted is a text in quotes as YAML has them. Printf would write an invisible character beyond 16
-// bits in the way of JSON, which YAML does not read.
-func quoted(s string) string {
-	var b strings.Builder
-	for _, r := range strconv.Quote(s) {
-		if r > 0xffff && agentauth.Unseen(r) {
-			fmt.Fprintf(&b, `\U%08x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // bareName is a name that YAML takes for text without quotes.
@@ -128,7 +112,7 @@ func bare(s string) string {
 	if bareName.MatchString(s) && !slices.Contains([]string{"null", "true", "false", "yes", "off"}, s) {
 		return s
 	}
-	return quoted(s)
+	return strconv.Quote(s)
 }
 
 // cedar permits the built-in user what the draft offers.
