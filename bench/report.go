@@ -68,6 +68,8 @@ plain handler that answers without a backend. Each is a separate process whose C
   links, of which only the proof is new to the gateway. At first sight, root and links are
   new with every call.
 - Latencies of (a) and of httputil are of calls at half the rate that (a) reached in the round.
+- A call of "two waits for the disk" only writes two records of 1 KiB, one after the other, at the same rate. Calls
+  that wait at once share a write, as at the gateway.
 - The rate limit of a caller is off, because one caller makes all calls.
 - Rows against proxies that check nothing are context. They have no goal.
 
