@@ -1,7 +1,10 @@
 package token
 
 import (
+	"crypto/elliptic"
+	"encoding/base64"
 	"errors"
+	"math/big"
 	"strconv"
 	"strings"
 	"testing"
@@ -287,5 +290,43 @@ func TestSignContextRefuses(t *testing.T) {
 		if compact, err := SignContext(key, c); compact != "" || !errors.Is(err, powerbox.ErrDenied) {
 			t.Errorf("%s: %q, %v; want a refusal", name, compact, err)
 		}
+	}
+}
+
+// TestATK131_AContextIsKnownByWhatIsSigned writes the signature of a context in the other way that
+// ES256 has for it, which verifies too.
+func TestATK131_AContextIsKnownByWhatIsSigned(t *testing.T) {
+	key := keyOf(t, "issuer", ES256)
+	compact, err := SignContext(key, contextOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := compact[:strings.LastIndexByte(compact, '.')+1]
+	signature, err := base64.RawURLEncoding.DecodeString(compact[len(signed):])
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(signature) / 2
+	s := new(big.Int).Sub(elliptic.P256().Params().N, new(big.Int).SetBytes(signature[half:]))
+	s.FillBytes(signature[half:])
+	other := signed + base64.RawURLEncoding.EncodeToString(signature)
+	keys, err := ParseKeySet([]byte(JWKS(key.Public()).String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := VerifyContext(other, keys, "documents", at, []byte(contextBody)); err != nil || other == compact {
+		t.Fatalf("the other way to write the signature: %v", err)
+	}
+	if ContextID(other) != ContextID(compact) {
+		t.Error("ATK-131 one context has two ids")
+	}
+	changed := contextOf(t)
+	changed.Decision = "d-2"
+	another, err := SignContext(key, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ContextID(another) == ContextID(compact) || ContextID("no context") != ContextID("") {
+		t.Error("ATK-131 ids do not follow what is signed")
 	}
 }
