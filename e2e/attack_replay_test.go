@@ -35,9 +35,9 @@ func (w *town) through(address string) *town {
 	return &at
 }
 
-// TestATK128_ACallersProofIsUsedOnceForWhatever uses the proof that comes with a session for
-// one request and again for another one, at the same remote gateway and at another: calls,
-// which the gateway decides, and requests for capabilities, which the server answers.
+// TestATK128_ACallersProofIsUsedOnceForWhatever uses the proof that comes with a session twice,
+// for each pair of requests, at one remote gateway and at two. The gateway decides calls, and the
+// server answers requests for capabilities.
 func TestATK128_ACallersProofIsUsedOnceForWhatever(t *testing.T) {
 	w, all := startRemote(t, 2, options{mode: "prefer"})
 	alice, at := w.caller(aliceToken), w.agentURL("documents")
@@ -184,9 +184,9 @@ func TestATK129_TheClockOfAttachJumps(t *testing.T) {
 	}
 }
 
-// TestATK130_HeadersOfOneConnection has a client of attach name headers in Connection, by
-// which attach and the proxy in front of the gateway take them off: those that attach puts on,
-// and those by which it reads the call.
+// TestATK130_HeadersOfOneConnection has a client of attach name headers in Connection. Some are
+// those that attach puts on, and some those by which it reads the call. Attach and the proxy in
+// front of the gateway take off what Connection names.
 func TestATK130_HeadersOfOneConnection(t *testing.T) {
 	w, _ := startRemote(t, 1, options{})
 	attach := w.attach("attach", newKey(t), documentsThrough(w)+"    floor: [search_documents]\n"+

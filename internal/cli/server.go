@@ -45,8 +45,8 @@ func AddOperatorFlags(cmd *cobra.Command) *OperatorFlags {
 	return &o
 }
 
-// ServerOf is the running server that a verb talks to: that of --server, or of the
-// configuration, or, where there is no configuration, the one that the user is logged in at.
+// ServerOf is the running server that a verb talks to. --server names it, or else the
+// configuration. Without a configuration it is the one that the user is logged in at.
 // The shared token of operators is for the server that its user names: it goes to none that
 // only a login names.
 func (p *Program) ServerOf(o *OperatorFlags) (string, error) {

@@ -12,7 +12,7 @@ import (
 // printer is the file of the two functions by which commands print.
 const printer = "internal/cli/visible.go"
 
-// isCommand reports whether a file is of a command. The demo prints texts of its own town alone.
+// isCommand reports whether a file is of a command. The demo prints no texts of others.
 func isCommand(rel string) bool {
 	return path.Ext(rel) == ".go" && !strings.HasSuffix(rel, "_test.go") && rel != printer &&
 		(strings.HasPrefix(rel, "internal/cli/") || strings.HasPrefix(rel, "cmd/"))

@@ -254,8 +254,8 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 }
 
 // ofRequest returns a request without the headers of one connection alone (RFC 9110,
-// section 7.6.1). They are taken off before anything is read: a client could otherwise name
-// a header by which the call was read, or one that is put on here, and it would not arrive
+// section 7.6.1). They are taken off before anything is read. Otherwise a client could name
+// a header by which the call is read, or one that is put on here, and the header would not arrive
 // (ATK-130). No party would sign the contents of an upgraded connection.
 func ofRequest(r *http.Request) *http.Request {
 	h := r.Header

@@ -139,8 +139,8 @@ func newSearch(q issuer.RecordQuery) (search, error) {
 		}
 	}
 	if q.Agents != nil {
-		// The index is asked for records of these agents, and not for a more selective name: how many
-		// records a page looks at, and where it ends, would tell of the records of others (ATK-134).
+		// The index is asked for records of these agents, and not for a more selective name. With such a
+		// name, the end of a page would tell how many records others have (ATK-134).
 		text, more, names, err := ofAgents(q.Agents)
 		if err != nil {
 			return s, err

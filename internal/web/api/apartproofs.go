@@ -8,8 +8,9 @@ import (
 )
 
 // ApartProofs is a gate.EffectReplay of the server's own gateway. A proof that the server has
-// taken is used at the remote gateways of the agent, and the other way round: the server
-// answers the methods that issue, and takes calls while no gateway_url leads past it.
+// taken counts as used at the remote gateways of the agent, and the other way round. Both take
+// proofs for one URL: the server answers the methods that issue, and also calls that reach it
+// while no gateway_url leads past it.
 type ApartProofs struct {
 	Own      gate.Replay      // of this process; nil if another component remembers them
 	Gateways func() *Gateways // required

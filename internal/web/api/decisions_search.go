@@ -147,9 +147,9 @@ func (d *Decisions) checked(v powerbox.Value, member, id, kind string) (string, 
 }
 
 // search returns the candidates that would be allowed, a page at a time. Nothing is done,
-// so nothing is recorded. An answer has a next page only if that page has a result, and its token
-// names no candidate: one that is not allowed is answered as one that there is not (ATK-133). Only
-// where a page ends because it tried as many candidates as it may, the next one can be empty.
+// so nothing is recorded. A candidate that is not allowed is answered as one that does not exist
+// (ATK-133). So the token of a page names no candidate, and a next page has a result. It can be empty
+// only if the page before ended because it had tried as many candidates as it may.
 func (d *Decisions) search(ctx context.Context, g *Guard, v powerbox.Value, all []candidate) (any, error) {
 	sorting.Sort(all, func(a, b candidate) int { return cmp.Compare(a.name, b.name) })
 	all = slices.CompactFunc(all, func(a, b candidate) bool { return a.name == b.name })

@@ -19,8 +19,8 @@ const exported = 10_000
 // csvColumns are the columns of the CSV. Words of agents, as a purpose, are not in it.
 var csvColumns = []string{"time", "record_id", "agent", "caller", "principal", "operation", "action", "decision", "reasons", "outcome", "outcome_of", "task", "trace", "capability"}
 
-// What begins a formula in a spreadsheet, also in wide letters, and what can end a cell before it: in
-// many languages spreadsheets separate the cells of a CSV by semicolons.
+// What begins a formula in a spreadsheet, also in wide letters, and what can end a cell before it.
+// In many languages spreadsheets separate the cells of a CSV by semicolons.
 const (
 	beginsFormula = "=+-@\uff1d\uff0b\uff0d\uff20"
 	separates     = ";,|\t\r\n"
