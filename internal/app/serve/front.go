@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -130,18 +133,49 @@ func (s Server) server(h http.Handler) *http.Server {
 // section 6.1; ATK-31).
 //
 // The rest of such a body is not read after the answer: each chunk costs work, and nothing
-// on this connection follows it (ATK-80).
+// on this connection follows it (ATK-80). The client may still be sending, and would lose
+// the answer if the connection closed at once.
 func endAfterChunks(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ends := !r.ProtoAtLeast(1, 1) || r.ProtoMajor < 2 && len(r.TransferEncoding) > 0
-		if ends {
-			w.Header().Set("Connection", "close")
+		if !ends {
+			h.ServeHTTP(w, r)
+			return
 		}
+		body := &watchedBody{ReadCloser: r.Body}
+		if r.Body == http.NoBody {
+			body.ended.Store(true)
+		} else {
+			r.Body = body
+		}
+		w.Header().Set("Connection", "close")
 		h.ServeHTTP(w, r)
-		if ends {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // the connection ends in any case
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // the connection ends in any case
+		if !body.ended.Load() {
+			partSlowly(w)
 		}
 	})
+}
+
+// partSlowly has net/http wait between its half of the close and the whole. It does so for
+// bodies above their limit.
+func partSlowly(w http.ResponseWriter) {
+	_, _ = io.ReadAll(http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0))
+}
+
+// watchedBody knows whether a body was read to its end.
+type watchedBody struct {
+	io.ReadCloser
+	ended atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.ended.Store(true)
+	}
+	return n, err
 }
 
 // receiving bounds how much of a request on HTTP/2 comes before a handler asks for it.
