@@ -360,13 +360,14 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 		return err
 	}
 	good := r.StatusCode < http.StatusBadRequest
+	said := a2a.ReadResponse(body)
 	if good || x.call.Binding == a2a.JSONRPC {
 		if judged(r, body) {
-			if err := x.oneReading(body); err != nil {
+			if err := x.oneReading(said, body); err != nil {
 				return err
 			}
 		}
-		if body, err = g.learn(r, x, body); err != nil {
+		if body, err = g.learn(r, x, said, body); err != nil {
 			return err
 		}
 		if card {
@@ -381,8 +382,8 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
-	became := outcomeOf(r, x.decoded, body)
-	code, refused := a2a.ErrorCode(body)
+	became := outcomeOf(r, x.decoded, said)
+	code, refused := said.Error()
 	if x.call.Binding == a2a.HTTPJSON {
 		code, refused = a2a.HTTPRefusal(r.StatusCode, body, x.call.Task != "")
 	}
@@ -410,17 +411,17 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 
 // oneReading returns why clients may take an answer or an event for different ones. Of a
 // method that only configuration knows, nothing is read.
-func (x *decoded) oneReading(payload []byte) error {
+func (x *decoded) oneReading(said a2a.Response, payload []byte) error {
 	if x.mode == gate.Observe || x.call.Method == a2a.Unknown || x.call.Binding == a2a.GRPC {
 		return nil // protobuf was written again as JSON
 	}
 	if x.call.Binding == a2a.JSONRPC {
-		return a2a.OneResponse(payload, x.call.ID)
+		return said.OneResponse(x.call.ID)
 	}
 	if text := bytes.TrimLeft(payload, " \t\r\n\uFEFF"); len(text) == 0 || text[0] != '{' {
 		return nil // such as a list of push configurations
 	}
-	return a2a.OneReading(payload)
+	return said.OneReading()
 }
 
 // trailersLast has trailers come behind a body: nothing comes behind one whose length is told.
@@ -492,18 +493,17 @@ func (g *Gateway) activate(h http.Header, x *decoded) {
 }
 
 // learn binds the tasks of a whole answer, and cuts foreign ones out of a list.
-func (g *Gateway) learn(r *http.Response, x *forwardable, body []byte) ([]byte, error) {
-	ctx := x.request.Context()
+func (g *Gateway) learn(r *http.Response, x *forwardable, said a2a.Response, body []byte) ([]byte, error) {
 	if x.call.Method == a2a.ListTasks {
 		if x.mode == gate.Observe {
 			return body, nil
 		}
-		if x.call.Binding == a2a.JSONRPC && a2a.IsError(body) {
+		if _, wrong := said.Error(); wrong && x.call.Binding == a2a.JSONRPC {
 			return body, nil
 		}
 		return g.page(r, x, body)
 	}
-	return body, g.bind(ctx, x.decided, body)
+	return body, g.bind(x.request.Context(), x.decided, said)
 }
 
 // mine tells the tasks that belong to the one who makes the call.
@@ -517,11 +517,11 @@ func (g *Gateway) mine(ctx context.Context, x *decided) func(a2a.TaskRef) bool {
 
 // bind remembers whose the tasks and contexts in an answer are. In which tenant those
 // are of a call that could not be read, is unknown, so that they have no owner.
-func (g *Gateway) bind(ctx context.Context, x *decided, payload []byte) error {
+func (g *Gateway) bind(ctx context.Context, x *decided, said a2a.Response) error {
 	if x.elsewhere() {
 		return nil
 	}
-	tasks, ended := a2a.Told(payload)
+	tasks, ended := said.Told()
 	x.learned.ended = append(x.learned.ended, ended...)
 	for _, t := range tasks {
 		if x.learned.begun == "" && x.call.Method.IsMessage() {

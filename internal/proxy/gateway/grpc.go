@@ -138,7 +138,7 @@ func (g *Gateway) grpcLearn(r *http.Response, x *forwardable, body []byte) ([]by
 	if err != nil {
 		return passing(x.decoded, body, err)
 	}
-	return body, g.bind(ctx, x.decided, payload)
+	return body, g.bind(ctx, x.decided, a2a.ReadResponse(payload))
 }
 
 func passing(x *decoded, body []byte, err error) ([]byte, error) {

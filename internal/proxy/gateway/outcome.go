@@ -59,16 +59,16 @@ func notTheAgent(status evidence.OutcomeStatus) outcome {
 }
 
 // outcomeOf is what an answer in one piece says.
-func outcomeOf(r *http.Response, x *decoded, body []byte) outcome {
+func outcomeOf(r *http.Response, x *decoded, said a2a.Response) outcome {
 	if x.call.Binding == a2a.JSONRPC {
-		if code, wrong := a2a.ErrorCode(body); wrong {
+		if code, wrong := said.Error(); wrong {
 			return failed(aboutInput(code))
 		}
 	}
 	if r.StatusCode >= http.StatusBadRequest {
 		return failed(r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusRequestTimeout && r.StatusCode != http.StatusTooManyRequests)
 	}
-	if x.call.Method.IsMessage() && !a2a.IsEvent(body) {
+	if x.call.Method.IsMessage() && !said.IsEvent() {
 		return failed(false) // clients fail on it
 	}
 	return outcome{status: evidence.Achieved}

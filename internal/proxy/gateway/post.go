@@ -94,10 +94,11 @@ func eventOf(r *http.Request, body []byte, limits powerbox.Limits) (task a2a.Tas
 	if _, err := powerbox.DecodeValue(body, limits); err != nil {
 		return task, nil, err
 	}
-	if err := a2a.OneReading(body); err != nil {
+	said := a2a.ReadResponse(body)
+	if err := said.OneReading(); err != nil {
 		return task, nil, err
 	}
-	refs, ended := a2a.Told(body)
+	refs, ended := said.Told()
 	for _, ref := range refs {
 		if ref.Task == "" || task.Task != "" && ref != task {
 			return a2a.TaskRef{}, nil, errors.New("the event names no task, or several; want one of A2A's events")

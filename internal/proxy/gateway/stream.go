@@ -107,43 +107,44 @@ func (s *stream) event(payload []byte, whole bool) {
 		}
 		return
 	}
-	if s.err = s.oneReading(payload); s.err != nil {
+	said := a2a.ReadResponse(payload)
+	if s.err = s.oneReading(said, payload); s.err != nil {
 		return
 	}
 	s.became = outcome{status: evidence.Achieved}
-	code, wrong := s.errorIn(payload)
+	code, wrong := s.errorIn(said)
 	if wrong {
 		s.became = failed(aboutInput(code))
 	} else if s.err = s.gateway.behaved(s.call, payload, true); s.err != nil {
 		return
 	}
-	last := wrong || a2a.IsLast(payload) || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
+	last := wrong || said.IsLast() || s.call.wantsReceipt() && a2a.EndsStream(payload) // a receipt waits for the outcome
 	if s.err = s.gateway.earn(s.call, payload); s.err != nil {
 		return
 	}
-	if s.err = s.gateway.bind(s.call.request.Context(), s.call, payload); s.err == nil && last {
+	if s.err = s.gateway.bind(s.call.request.Context(), s.call, said); s.err == nil && last {
 		s.err = s.conclude()
 	}
 }
 
 // oneReading returns why clients may take an event for different ones. Some of them take
 // each event of the type error for an error, and others do not look.
-func (s *stream) oneReading(payload []byte) error {
-	if err := s.call.oneReading(payload); err != nil {
+func (s *stream) oneReading(said a2a.Response, payload []byte) error {
+	if err := s.call.oneReading(said, payload); err != nil {
 		return err
 	}
-	if _, wrong := s.errorIn(payload); !wrong && s.sse != nil && s.sse.Kind() == "error" && s.call.mode != gate.Observe {
+	if _, wrong := s.errorIn(said); !wrong && s.sse != nil && s.sse.Kind() == "error" && s.call.mode != gate.Observe {
 		return errors.New("the event is of the type error and has none")
 	}
 	return nil
 }
 
 // errorIn returns the code of an event that clients take for an error.
-func (s *stream) errorIn(payload []byte) (code int64, wrong bool) {
+func (s *stream) errorIn(said a2a.Response) (code int64, wrong bool) {
 	if x := s.call; x.call.Binding == a2a.GRPC || !x.call.Method.Streams() {
-		return a2a.ErrorCode(payload)
+		return said.Error()
 	}
-	return a2a.EventError(payload)
+	return said.EventError()
 }
 
 // conclude records the outcome, once: before the event from which the caller knows that

@@ -26,7 +26,7 @@ func BenchmarkTold(b *testing.B) {
 		strings.Repeat("Revenue grew in every region. ", 29) + `"}]}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if refs, _ := Told(answer); len(refs) != 1 {
+		if refs, _ := ReadResponse(answer).Told(); len(refs) != 1 {
 			b.Fatal(refs)
 		}
 	}

@@ -26,7 +26,7 @@ func TestSEP22_EndedTasks(t *testing.T) {
 }
 
 func ended(response string) []string {
-	_, ended := Told([]byte(response))
+	_, ended := ReadResponse([]byte(response)).Told()
 	return ended
 }
 
@@ -43,7 +43,7 @@ func TestLastEventsOfAStream(t *testing.T) {
 		`{"result":{"artifactUpdate":{"taskId":"t"}}}`:                                                      false,
 		`[`: false,
 	} {
-		if got := IsLast([]byte(event)); got != want {
+		if got := ReadResponse([]byte(event)).IsLast(); got != want {
 			t.Errorf("IsLast(%s) = %v, want %v", event, got, want)
 		}
 	}

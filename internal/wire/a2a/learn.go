@@ -2,12 +2,9 @@ package a2a
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-
-	"github.com/powerbox-project/powerbox"
 )
 
 // TaskRef names a task and its context, as an answer or an event does.
@@ -22,7 +19,7 @@ type TaskRef struct {
 // and an unlearned task has no owner. It learns nothing from a task's history or from
 // the tasks of a list, since an agent can quote there anything that it likes.
 func Learn(response []byte) []TaskRef {
-	refs, _ := Told(response)
+	refs, _ := ReadResponse(response).Told()
 	return refs
 }
 
@@ -33,20 +30,12 @@ func IsError(response []byte) bool {
 	return wrong
 }
 
-// ErrorCode returns the code of a response that is an error, 0 where it has none
-// that is an integer. A member that is null counts as absent, as kits count it.
+// ErrorCode is [Response.Error] of bytes of which nothing else is asked.
 func ErrorCode(response []byte) (code int64, wrong bool) {
 	if !mayName(response, "error") {
 		return 0, false // most of them
 	}
-	o, err := readObject(response)
-	if err != nil || !given(o.get("error")) || given(o.get("result")) {
-		return 0, false
-	}
-	if inner, err := readObject(o.get("error")); err == nil {
-		code, _ = strconv.ParseInt(string(inner.get("code")), 10, 64)
-	}
-	return code, true
+	return ReadResponse(response).Error()
 }
 
 // mayName reports whether JSON may have a member of one of these names, which are ASCII
@@ -59,169 +48,6 @@ func mayName(raw []byte, names ...string) bool {
 func given(value []byte) bool { return len(value) > 0 && string(value) != "null" }
 
 func isObject(value []byte) bool { return len(value) > 0 && value[0] == '{' }
-
-// The members by which readers tell an answer, and of an event one alone.
-var (
-	answerNames = newNames("id", "result", "error", "method")
-	eventNames  = []string{"task", "message", "msg", "statusUpdate", "artifactUpdate"}
-	resultNames = newNames(append([]string{"kind", "id", "taskId", "contextId", "status", "final"}, eventNames...)...)
-	innerNames  = newNames("id", "taskId", "contextId", "status")
-)
-
-// OneReading returns why readers may take an answer of HTTP+JSON, or an event of a stream,
-// for different ones, and nil where none does: names that occur twice or that only lenient
-// readers take for one of the protocol's, two events in one, and the envelope of another
-// binding (ATK-125).
-func OneReading(answer []byte) error {
-	o, err := readAnswer(answer)
-	if err != nil {
-		return err
-	}
-	if o.get("result") != nil {
-		return errors.New("the answer has a member result, which only JSON-RPC has")
-	}
-	return o.oneResult()
-}
-
-// OneResponse is OneReading for a response of JSON-RPC to the request of an id: it has a
-// result, of that id, or an error, or says nothing.
-func OneResponse(response, id []byte) error {
-	o, err := readAnswer(response)
-	if err != nil {
-		return err
-	}
-	result := o.get("result")
-	switch failed := given(o.get("error")); {
-	case failed && given(result):
-		return errors.New("the response has a result and an error, of which readers take different ones")
-	case failed:
-		return nil
-	case result == nil && slices.ContainsFunc(o, func(m rawMember) bool { return !bareNames[m.name] }):
-		return errors.New("the response has neither a result nor an error, and says something")
-	case !sameID(o.get("id"), id):
-		return errors.New("the response is to a request of another id, which some readers take for an error")
-	}
-	if inner, err := apart(result); err == nil {
-		return inner.oneResult()
-	}
-	return nil // no object, and so none of those that are told apart here
-}
-
-func readAnswer(answer []byte) (rawObject, error) {
-	o, err := readObject(answer)
-	if err != nil {
-		return nil, fmt.Errorf("the answer: %w", err)
-	}
-	return o, answerNames.checkRaw("the answer", o)
-}
-
-// bareNames are the members of a response that says nothing, which is how the kit for Go
-// answers to a configuration that is deleted.
-var bareNames = map[string]bool{"jsonrpc": true, "id": true, "error": true}
-
-// sameID reports whether an id is that of a request, however either is written.
-func sameID(got, want []byte) bool {
-	if string(got) == string(want) {
-		return true
-	}
-	a, err := powerbox.ParseValue(got)
-	b, wrong := powerbox.ParseValue(want)
-	return err == nil && wrong == nil && a.Equal(b)
-}
-
-// oneResult is OneReading for what an answer says.
-func (o rawObject) oneResult() error {
-	if err := resultNames.checkRaw("the result", o); err != nil {
-		return err
-	}
-	events := 0
-	for _, name := range eventNames {
-		value := o.get(name)
-		if inner, err := apart(value); err == nil {
-			events++
-			if err := innerNames.checkRaw(name, inner); err != nil {
-				return err
-			}
-		}
-	}
-	if events > 1 {
-		return errors.New("the answer has two of task, message, statusUpdate and artifactUpdate, of which readers take different ones")
-	}
-	return nil
-}
-
-// IsEvent reports whether an event of a stream, or the answer to a message, is one that
-// A2A has and no error: clients fail on any other.
-func IsEvent(response []byte) bool {
-	o, err := readObject(response)
-	if err != nil || given(o.get("error")) {
-		return false
-	}
-	if result := o.get("result"); given(result) {
-		if o, err = apart(result); err != nil {
-			return false
-		}
-	}
-	return refOfKind(o) != (TaskRef{}) || o.text("kind") == "message" || slices.ContainsFunc(eventNames, func(name string) bool { return isObject(o.get(name)) })
-}
-
-// EventError is ErrorCode for an event of a stream, which is an error also where it is none
-// of A2A's events: HTTP+JSON of 0.3 has the error itself there, with its code.
-func EventError(event []byte) (code int64, wrong bool) {
-	if code, wrong = ErrorCode(event); wrong || IsEvent(event) {
-		return code, wrong
-	}
-	if o, err := readObject(event); err == nil {
-		code, _ = strconv.ParseInt(string(o.get("code")), 10, 64)
-	}
-	return code, true
-}
-
-// Told returns the tasks of [Learn], and those among them that the answer says have
-// ended (SEP-22).
-func Told(response []byte) (refs []TaskRef, ended []string) {
-	o, err := readObject(response)
-	if err != nil {
-		return nil, nil
-	}
-	if result := o.get("result"); result != nil {
-		if o, err = apart(result); err != nil {
-			return nil, nil
-		}
-	}
-	for _, ref := range append(refsOfMembers(o), refOfKind(o)) {
-		if ref != (TaskRef{}) {
-			refs = append(refs, ref)
-		}
-	}
-	return refs, endedIn(o)
-}
-
-// refsOfMembers reads the form of 1.0, where the name of the one member tells the type
-// of the value.
-func refsOfMembers(o rawObject) []TaskRef {
-	var refs []TaskRef
-	for _, of := range []struct{ member, id string }{
-		{"task", "id"}, {"message", "taskId"}, {"statusUpdate", "taskId"}, {"artifactUpdate", "taskId"},
-	} {
-		if inner, err := apart(o.get(of.member)); err == nil {
-			refs = append(refs, TaskRef{inner.text(of.id), inner.text("contextId")})
-		}
-	}
-	return refs
-}
-
-// refOfKind reads the form of 0.3, where kind tells the type of the object, and the bare
-// task that GetTask and CancelTask answer in both versions.
-func refOfKind(o rawObject) TaskRef {
-	switch kind := o.text("kind"); {
-	case kind == "task", kind == "" && o.text("id") != "" && o.get("status") != nil:
-		return TaskRef{o.text("id"), o.text("contextId")}
-	case kind == "message", kind == "status-update", kind == "artifact-update":
-		return TaskRef{o.text("taskId"), o.text("contextId")}
-	}
-	return TaskRef{}
-}
 
 // FilterTasks cuts the tasks that keep refuses from the answer to ListTasks; a task
 // without id is never kept. Every other byte stays, except for totalSize, which becomes

@@ -20,7 +20,7 @@ func TestATK125_ResponsesThatSayNothing(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1}`: true, `{"jsonrpc":"2.0","id":1,"result":null}`: true, `{"jsonrpc":"2.0","id":1.0,"result":{}}`: true,
 		`{"jsonrpc":"2.0","id":1,"task":{"id":"t"}}`: false, `{"jsonrpc":"2.0","id":"1","result":{}}`: false, `[]`: false,
 	} {
-		if err := OneResponse([]byte(response), []byte(`1`)); (err == nil) != one {
+		if err := ReadResponse([]byte(response)).OneResponse([]byte(`1`)); (err == nil) != one {
 			t.Errorf("ATK-125 %s: %v", response, err)
 		}
 	}
