@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -186,6 +187,20 @@ var (
 	errLineTooLong = fmt.Errorf("line is longer than %d bytes", maxLine)
 	errLineOpen    = errors.New("last line has no line feed: the file is cut off")
 )
+
+// lineBuffers hold the longest line. Most bundles are shorter, and a new buffer costs more than
+// their records do.
+var lineBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }}
+
+// linesOf reads the lines of a bundle until done.
+func linesOf(r io.Reader) (lines *lineReader, done func()) {
+	in := lineBuffers.Get().(*bufio.Reader)
+	in.Reset(r)
+	return &lineReader{in: in}, func() {
+		in.Reset(nil)
+		lineBuffers.Put(in)
+	}
+}
 
 // next returns io.EOF behind the last line. The bytes hold until the next call.
 func (l *lineReader) next() ([]byte, error) {

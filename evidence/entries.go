@@ -13,27 +13,43 @@ type entries struct {
 	ids    map[uint64]uint32 // from the hash of an id, or one of the next numbers, to its first entry
 }
 
-// piece is how many entries stand together.
-const piece = 4096
+// piece is how many entries stand together. The first piece is smaller, as most bundles are.
+const (
+	piece      = 4096
+	firstPiece = 64
+)
 
 func newEntries() entries { return entries{seed: maphash.MakeSeed(), ids: map[uint64]uint32{}} }
 
 func (s *entries) len() int {
-	if len(s.pieces) == 0 {
+	switch whole := len(s.pieces); whole {
+	case 0:
 		return 0
+	case 1:
+		return len(s.pieces[0])
+	default:
+		return firstPiece + piece*(whole-2) + len(s.pieces[whole-1])
 	}
-	return piece*(len(s.pieces)-1) + len(s.pieces[len(s.pieces)-1])
 }
 
 func (s *entries) add(e entry) {
-	if s.len() == piece*len(s.pieces) {
+	switch whole := len(s.pieces); {
+	case whole == 0:
+		s.pieces = append(s.pieces, make([]entry, 0, firstPiece))
+	case len(s.pieces[whole-1]) == cap(s.pieces[whole-1]):
 		s.pieces = append(s.pieces, make([]entry, 0, piece))
 	}
 	last := &s.pieces[len(s.pieces)-1]
 	*last = append(*last, e)
 }
 
-func (s *entries) at(n int) *entry { return &s.pieces[n/piece][n%piece] }
+func (s *entries) at(n int) *entry {
+	if n < firstPiece {
+		return &s.pieces[0][n]
+	}
+	n -= firstPiece
+	return &s.pieces[1+n/piece][n%piece]
+}
 
 func (s *entries) all() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {

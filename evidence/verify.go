@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/base64"
@@ -201,7 +200,8 @@ func Verify(r io.Reader, trust Trust) (Report, error) {
 // readBundle reads the lines of one bundle.
 func (v *verifier) readBundle(r io.Reader) error {
 	before := v.begin()
-	lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
+	lines, done := linesOf(r)
+	defer done()
 	for {
 		line, err := lines.next()
 		v.line = before + lines.number

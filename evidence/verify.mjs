@@ -29,6 +29,7 @@ const maxReceipt = 2048; // bytes
 const genesis = '0'.repeat(64);
 
 const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const utf8 = (text) => encoder.encode(text);
 const size = (text) => (text.length * 3 <= maxText ? text.length : utf8(text).length); // enough to compare with a limit
 const quote = JSON.stringify;
@@ -36,7 +37,7 @@ const quote = JSON.stringify;
 // decode refuses bytes that are not UTF-8, and keeps a byte order mark, which no form of ours has.
 function decode(bytes) {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     throw new Error('not UTF-8');
   }
@@ -290,7 +291,9 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 // unbase64 decodes base64 with padding; strict refuses stray bits at its end.
 function unbase64(text, strict = true) {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return null;
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = characters.charCodeAt(i);
   return strict && base64(bytes) !== text ? null : bytes;
 }
 
@@ -305,8 +308,20 @@ function base64(bytes) {
 
 const unbase64url = (text) => (/[^A-Za-z0-9_-]/.test(text) ? null : unbase64(text.replaceAll('-', '+').replaceAll('_', '/') + '='.repeat(-text.length & 3)));
 const base64url = (bytes) => base64(bytes).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
-const unhex = (text) => Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+const octets = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+
+// unhex reads what hex() has taken: pairs of lower-case digits.
+function unhex(text) {
+  const bytes = new Uint8Array(text.length >> 1);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = parseInt(text.slice(2 * i, 2 * i + 2), 16);
+  return bytes;
+}
+
+function hexOf(bytes) {
+  let text = '';
+  for (const byte of bytes) text += octets[byte];
+  return text;
+}
 
 function concat(...parts) {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"bufio"
 	"io"
 )
 
@@ -88,14 +87,21 @@ func VerifyParallel(trust Trust, workers int, bundles ...io.Reader) (Report, err
 // read.
 func readBatches(bundles []io.Reader, take func(*batch)) {
 	for _, r := range bundles {
-		lines := lineReader{in: bufio.NewReaderSize(r, maxLine)}
-		for last := false; !last; {
-			b := lines.batch()
-			last = b.err != nil
-			take(b)
-			if last && failed(b.err) {
-				return
-			}
+		if err := readBatchesOf(r, take); failed(err) {
+			return
+		}
+	}
+}
+
+// readBatchesOf takes the lines of one bundle, and returns what ended it.
+func readBatchesOf(r io.Reader, take func(*batch)) error {
+	lines, done := linesOf(r)
+	defer done()
+	for {
+		b := lines.batch()
+		take(b)
+		if b.err != nil {
+			return b.err
 		}
 	}
 }

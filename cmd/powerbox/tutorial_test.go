@@ -97,7 +97,8 @@ func follow(t *testing.T, page string, least int) {
 	agent, server, gateway := freeport.Address(t), freeport.Address(t), freeport.Address(t)
 	r := &reader{T: t, dir: t.TempDir(), running: map[string]*background{}}
 	r.ports = strings.NewReplacer("127.0.0.1:9101", agent, "127.0.0.1:8700", server, "127.0.0.1:8701", gateway)
-	r.env = append(os.Environ(), "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
+	// Programs are linked without debug information, which takes longer.
+	r.env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-w", "GOBIN="+bin, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 		"POWERBOX_LISTEN="+server, "POWERBOX_ISSUER_URL=http://"+server,
 		"XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"), "XDG_RUNTIME_DIR="+shortDir(t))
 	t.Cleanup(r.stopAll)
