@@ -340,6 +340,9 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	h := r.Header
 	stripOurs(h)
 	stripOurs(r.Trailer) // the announced ones; the received ones are checked later
+	if r.StatusCode < http.StatusOK {
+		return errSwitched
+	}
 	contain(r)
 	if err := x.contained(r); err != nil {
 		return err
@@ -362,9 +365,10 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	good := r.StatusCode < http.StatusBadRequest
 	if good || x.call.Binding == a2a.JSONRPC {
 		if judged(r, body) {
-			if err := x.oneReading(body); err != nil {
+			if err := x.oneAnswer(r, body); err != nil {
 				return err
 			}
+			x.asReadWhole(r, body)
 		}
 		if body, err = g.learn(r, x, body); err != nil {
 			return err
