@@ -484,7 +484,9 @@ func number(n int) powerbox.Value {
 }
 
 // waits reports whether a message is a request, which has a response.
-func (x *decoded) waits() bool { return x.request.Method == http.MethodPost && x.mcp.Kind == mcp.Request }
+func (x *decoded) waits() bool {
+	return x.request.Method == http.MethodPost && x.mcp.Kind == mcp.Request
+}
 
 // mcpOutcome is what an answer in one piece says.
 func mcpOutcome(r *http.Response, waits bool, body []byte) outcome {
