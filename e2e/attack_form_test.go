@@ -177,7 +177,7 @@ func TestATK136_ResponsesOfMCPHaveTheirForm(t *testing.T) {
 		a := alice.raw(c.ID, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_documents","arguments":{}}}`, "Mcp-Protocol-Version", "2025-11-25")
 		w.hasForm(t, try, a)
 	}
-	// What is no request needs no response.
+	// Notifications need no response.
 	said.Store(&formed{status: http.StatusAccepted, kind: whole})
 	if a := alice.raw(c.ID, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Protocol-Version", "2025-11-25"); a.Status != http.StatusAccepted || w.outcome(a) != "ACHIEVED" {
 		t.Errorf("ATK-136 a notification is %d and %s", a.Status, w.outcome(a))
