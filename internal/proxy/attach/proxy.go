@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -237,6 +238,9 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 			hop.Onward(out.Out, p.body, p.call.Binding == a2a.GRPC)
 		},
 		ModifyResponse: func(answer *http.Response) error {
+			if err := p.leadsOn(answer); err != nil {
+				return err
+			}
 			err := look(answer, p)
 			if answer.ContentLength == 0 {
 				// Flushed alone, headers would not be the end any more, and gRPC
@@ -251,6 +255,16 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 		},
 	}
 	proxy.ServeHTTP(w, r)
+}
+
+// leadsOn refuses an answer that sends the client elsewhere. Its kit would repeat the call
+// there without a proof. At another agent here, the call would be signed as the client's
+// own (ATK-137). A gateway that calls the agent beside us decides that for its callers.
+func (p passed) leadsOn(answer *http.Response) error {
+	if p.renew == nil || answer.StatusCode < http.StatusMultipleChoices || answer.StatusCode >= http.StatusBadRequest {
+		return nil
+	}
+	return fmt.Errorf("the agent sends its callers elsewhere (status %d)", answer.StatusCode)
 }
 
 // ofRequest returns a request without the headers of one connection alone (RFC 9110,

@@ -56,7 +56,7 @@ func TestOutcomesInTrailersAreThoseOfGRPC(t *testing.T) {
 	} {
 		s := &stream{
 			call: answered(http.MethodPost, c.binding), err: c.err, became: outcome{status: evidence.Partial},
-			response: &http.Response{Trailer: http.Header{"Grpc-Status": {"0"}}},
+			response: &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {typeGRPC}}, Trailer: http.Header{"Grpc-Status": {"0"}}},
 		}
 		if s.trailed(); s.became.status != c.want {
 			t.Errorf("%s: %s; want %s", c.name, s.became.status, c.want)

@@ -340,6 +340,9 @@ func (g *Gateway) answer(r *http.Response, x *forwardable) error {
 	h := r.Header
 	stripOurs(h)
 	stripOurs(r.Trailer) // the announced ones; the received ones are checked later
+	if r.StatusCode < http.StatusOK {
+		return errSwitched
+	}
 	contain(r)
 	if err := x.contained(r); err != nil {
 		return err
@@ -363,9 +366,10 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	said := a2a.ReadResponse(body)
 	if good || x.call.Binding == a2a.JSONRPC {
 		if judged(r, body) {
-			if err := x.oneReading(said, body); err != nil {
+			if err := x.oneAnswer(r, said, body); err != nil {
 				return err
 			}
+			x.asReadWhole(r, body)
 		}
 		if body, err = g.learn(r, x, said, body); err != nil {
 			return err
@@ -382,7 +386,7 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 			return err
 		}
 	}
-	became := outcomeOf(r, x.decoded, said)
+	became := outcomeOf(r, x.decoded, said, body)
 	code, refused := said.Error()
 	if x.call.Binding == a2a.HTTPJSON {
 		code, refused = a2a.HTTPRefusal(r.StatusCode, body, x.call.Task != "")

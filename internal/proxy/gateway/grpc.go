@@ -45,7 +45,7 @@ func (g *Gateway) URL(id string) string {
 // grpcAnswer is answer for gRPC: one message, or a stream of them, and a status
 // behind.
 func (g *Gateway) grpcAnswer(r *http.Response, x *forwardable) error {
-	if x.call.Streaming && r.Header.Get("Grpc-Status") == "" {
+	if x.call.Streaming && r.Header.Get("Grpc-Status") == "" && (isOfGRPC(r) || x.mode == gate.Observe) {
 		r.Body = g.stream(r, x.decided)
 		return nil
 	}

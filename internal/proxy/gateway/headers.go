@@ -240,8 +240,8 @@ func (x *decoded) contained(r *http.Response) error {
 	if x.mode == gate.Observe {
 		return nil
 	}
-	if leadsOn(r) {
-		return fmt.Errorf("the agent redirects its callers (status %d); set agents[].upstream to the URL where it answers", r.StatusCode)
+	if err := final(r); err != nil {
+		return err
 	}
 	kind, err := readable(r)
 	if err != nil || x.call.Binding == a2a.GRPC {
@@ -249,6 +249,7 @@ func (x *decoded) contained(r *http.Response) error {
 	}
 	unkept(r)
 	if kind == typeEvents {
+		x.asRead(r, typeEvents)
 		r.Body = a2a.NewLines(r.Body)
 	}
 	return nil
@@ -304,12 +305,6 @@ func unkept(r *http.Response) {
 		return
 	}
 	h.Set("Cache-Control", "no-store")
-}
-
-// leadsOn reports whether an answer sends the caller elsewhere: past the gateway, or with
-// its credentials to another agent of ours.
-func leadsOn(r *http.Response) bool {
-	return r.StatusCode >= http.StatusMultipleChoices && r.StatusCode < http.StatusBadRequest && r.StatusCode != http.StatusNotModified
 }
 
 // contain has an answer of an agent be, to a browser, that answer and no more. One

@@ -282,8 +282,9 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 		case instead != nil:
 			body = instead
 		}
+		x.asReadWhole(r, body)
 	}
-	became := mcpOutcome(r, body)
+	became := mcpOutcome(r, x.waits(), body)
 	if x.learned.refusedAsk {
 		became = notTheAgent(evidence.Partial)
 	}
@@ -482,10 +483,18 @@ func number(n int) powerbox.Value {
 	return powerbox.Number(d)
 }
 
+// waits reports whether a message is a request, which has a response.
+func (x *decoded) waits() bool {
+	return x.request.Method == http.MethodPost && x.mcp.Kind == mcp.Request
+}
+
 // mcpOutcome is what an answer in one piece says.
-func mcpOutcome(r *http.Response, body []byte) outcome {
+func mcpOutcome(r *http.Response, waits bool, body []byte) outcome {
 	if r.StatusCode >= http.StatusBadRequest {
-		return failed(r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusRequestTimeout && r.StatusCode != http.StatusTooManyRequests)
+		return failed(refusedInput(r.StatusCode))
+	}
+	if len(body) == 0 && waits {
+		return failed(false) // clients wait for a response, or fail
 	}
 	return mcpResult(body)
 }

@@ -59,19 +59,32 @@ func notTheAgent(status evidence.OutcomeStatus) outcome {
 }
 
 // outcomeOf is what an answer in one piece says.
-func outcomeOf(r *http.Response, x *decoded, said a2a.Response) outcome {
+func outcomeOf(r *http.Response, x *decoded, said a2a.Response, body []byte) outcome {
 	if x.call.Binding == a2a.JSONRPC {
 		if code, wrong := said.Error(); wrong {
 			return failed(aboutInput(code))
 		}
 	}
 	if r.StatusCode >= http.StatusBadRequest {
-		return failed(r.StatusCode < http.StatusInternalServerError && r.StatusCode != http.StatusRequestTimeout && r.StatusCode != http.StatusTooManyRequests)
+		return failed(refusedInput(r.StatusCode))
 	}
-	if x.call.Method.IsMessage() && !said.IsEvent() {
-		return failed(false) // clients fail on it
+	if !x.takes(said, len(body) == 0) {
+		return failed(false)
 	}
 	return outcome{status: evidence.Achieved}
+}
+
+// takes reports whether clients take an answer in one piece for one to the call. They fail
+// on one without contents, and on one where they expect a stream.
+func (x *decoded) takes(said a2a.Response, empty bool) bool {
+	m := x.call.Method
+	switch {
+	case x.isUnread() || m == a2a.DeletePushConfig:
+		return true
+	case m.Streams() || empty:
+		return false
+	}
+	return !m.IsMessage() || said.IsEvent()
 }
 
 func failed(input bool) outcome {
@@ -80,6 +93,11 @@ func failed(input bool) outcome {
 		o.cause = trust.CauseInput
 	}
 	return o
+}
+
+// refusedInput reports whether a status of failure is about the request.
+func refusedInput(status int) bool {
+	return status < http.StatusInternalServerError && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 
 // aboutInput reports whether an error of JSON-RPC is about the request
@@ -102,7 +120,7 @@ func grpcStatus(r *http.Response) (string, error) {
 		return "", nil
 	}
 	n, err := strconv.Atoi(said[0])
-	if len(said) > 1 || err != nil || n < 0 || strconv.Itoa(n) != said[0] {
+	if len(said) > 1 || !isOfGRPC(r) || err != nil || n < 0 || strconv.Itoa(n) != said[0] {
 		return "", errStatus
 	}
 	return said[0], nil

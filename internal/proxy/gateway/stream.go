@@ -97,7 +97,7 @@ func (s *stream) event(payload []byte, whole bool) {
 		if answers && !a2a.IsResponse(payload) {
 			return // it says nothing of what becomes of the call
 		}
-		if s.became = mcpResult(payload); s.call.learned.refusedAsk {
+		if s.became = s.unlessRefused(mcpResult(payload)); s.call.learned.refusedAsk {
 			s.became = notTheAgent(evidence.Partial)
 		}
 		if answers {
@@ -111,7 +111,7 @@ func (s *stream) event(payload []byte, whole bool) {
 	if s.err = s.oneReading(said, payload); s.err != nil {
 		return
 	}
-	s.became = outcome{status: evidence.Achieved}
+	s.became = s.unlessRefused(outcome{status: evidence.Achieved})
 	code, wrong := s.errorIn(said)
 	if wrong {
 		s.became = failed(aboutInput(code))
@@ -125,6 +125,19 @@ func (s *stream) event(payload []byte, whole bool) {
 	if s.err = s.gateway.bind(s.call.request.Context(), s.call, said); s.err == nil && last {
 		s.err = s.conclude()
 	}
+}
+
+// unlessRefused is what an event says became of the call, except where clients read no
+// event: with a status of failure, or where the call asked for no stream.
+func (s *stream) unlessRefused(said outcome) outcome {
+	x := s.call
+	switch ofA2A := x.call.Binding == a2a.JSONRPC || x.call.Binding == a2a.HTTPJSON; {
+	case s.response.StatusCode >= http.StatusBadRequest:
+		return failed(refusedInput(s.response.StatusCode))
+	case ofA2A && !x.call.Method.Streams() && !x.isUnread():
+		return failed(false)
+	}
+	return said
 }
 
 // oneReading returns why clients may take an event for different ones. Some of them take

@@ -260,7 +260,7 @@ func (x *exchange) answerEnds(body []byte) *proc.ProcessingResponse {
 // finish has the gateway look at the whole answer, and record the outcome.
 func (x *exchange) finish(as func(*proc.CommonResponse, []byte) *proc.ProcessingResponse) *proc.ProcessingResponse {
 	x.over = true
-	came := x.answer.Header.Clone()
+	came, status := x.answer.Header.Clone(), x.answer.StatusCode
 	err := x.forward.Answer(x.answer)
 	var body []byte
 	if err == nil {
@@ -270,7 +270,11 @@ func (x *exchange) finish(as func(*proc.CommonResponse, []byte) *proc.Processing
 	if err != nil {
 		return immediate(x.forward.Unanswered(err, true))
 	}
-	return as(&proc.CommonResponse{HeaderMutation: x.changed(came, len(body))}, body)
+	m := x.changed(came, len(body))
+	if x.answer.StatusCode != status {
+		m.SetHeaders = append(m.SetHeaders, raw(":status", strconv.Itoa(x.answer.StatusCode), false))
+	}
+	return as(&proc.CommonResponse{HeaderMutation: m}, body)
 }
 
 // changed are the headers of the answer as the caller gets them.
