@@ -29,6 +29,8 @@ type pagesBank struct {
 	url string
 	log *programtest.Log
 	dir string // of the configuration, where the test wrote it
+
+	process *exec.Cmd // that serves now
 }
 
 func startBank(t *testing.T, flags ...string) *pagesBank {
@@ -46,7 +48,7 @@ func startBank(t *testing.T, flags ...string) *pagesBank {
 // run starts a process and returns when it is ready.
 func (b *pagesBank) run(process *exec.Cmd, url string) {
 	b.t.Helper()
-	process.Stderr = b.log
+	b.process, process.Stderr = process, b.log
 	out, err := process.StdoutPipe()
 	if err != nil {
 		b.t.Fatal(err)

@@ -55,8 +55,14 @@ agents:
 // server's.
 func openIDProvider(t *testing.T, client, redirect string) string {
 	t.Helper()
+	return openIDProviderBehind(t, client, redirect, func(provider http.Handler) http.Handler { return provider })
+}
+
+// openIDProviderBehind is [openIDProvider] with something in front of it.
+func openIDProviderBehind(t *testing.T, client, redirect string, front func(http.Handler) http.Handler) string {
+	t.Helper()
 	var handler http.Handler
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(handler).ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	clients := map[string]*storage.Client{client: storage.WebClient(client, "secret-of-the-bank", redirect)}
 	handler = exampleop.SetupServer(server.URL, storage.NewStorageWithClients(storage.NewUserStore(server.URL), clients), nil, false)

@@ -251,6 +251,33 @@ type Target struct {
 	All   Bulk
 }
 
+// covering moves the end of an epoch behind everything that it ends and that is on record. A
+// capability can have a later time than its revocation: another node issued it, whose clock is
+// ahead, or this clock was set back meanwhile (ATK-142).
+func covering(rd issuedReader, r Revocation) (Revocation, error) {
+	if r.Kind != KindEpoch {
+		return r, nil
+	}
+	var q IssuedQuery
+	switch b := parseBulk(r.Target); b.of {
+	case gate.BulkIssuer:
+		q.Agent = b.name
+	case gate.BulkPrincipal:
+		q.Principal = b.name
+	default: // links that holders derived offline are not on record
+	}
+	newest, err := rd.IssuedAfter(r.At, q)
+	if newest.After(r.At) {
+		r.At, r.Until = newest.Truncate(time.Second), r.Until.Add(newest.Sub(r.At))
+	}
+	return r, err
+}
+
+// issuedReader is how much of a store [covering] uses.
+type issuedReader interface {
+	IssuedAfter(at time.Time, query IssuedQuery) (time.Time, error)
+}
+
 // RevokeAsOperator ends what t names, in one event. Anything that is not on record stays
 // revoked for as long as any token can live, since nothing here says when it
 // ends.
@@ -282,9 +309,13 @@ func (i *Issuer) Victims(ctx context.Context, t Target, limit int) (Affected, er
 		return Affected{Revocation: r}, err
 	}
 	now := i.revoked.Load()
-	then := i.after(now, r)
 	var out Affected
 	err = i.config.Store.View(ctx, func(rd Reader) error {
+		r, err := covering(rd, r)
+		if err != nil {
+			return err
+		}
+		then := i.after(now, r)
 		out = Affected{Revocation: r}
 		q, err := i.reach(rd, r)
 		if err != nil {

@@ -105,3 +105,30 @@ func TestEXT15_ChainsThatAreShown(t *testing.T) {
 		t.Errorf("EXT-15 by its token: %+v, %v", r, err)
 	}
 }
+
+// TestATK142_ABulkRevocationEndsWhatHasALaterTime issues a capability by a clock that is ahead. An
+// event of the server's own clock ends it, and nothing that is issued after its time.
+func TestATK142_ABulkRevocationEndsWhatHasALaterTime(t *testing.T) {
+	w := newTown(t)
+	alice := caller(t, "user:alice")
+	w.now = noon.Add(20 * time.Second)
+	ahead := w.read(alice)
+	w.now = noon
+	for _, all := range []issuer.Bulk{{Principal: "user:bob"}, {Principal: "user:alice"}} {
+		dying, err := w.issuer.Victims(t.Context(), issuer.Target{All: all}, 1)
+		if want := num(all.Principal == "user:alice"); err != nil || dying.Count != want {
+			t.Errorf("ATK-142 %v: %d would die, %v; want %d", all, dying.Count, err, want)
+		}
+		if _, err := w.issuer.RevokeAsOperator(t.Context(), "operator", issuer.Target{All: all}); err != nil {
+			t.Fatal(err)
+		}
+		if dead := w.issuer.Dead(ahead); dead != (all.Principal == "user:alice") {
+			t.Errorf("ATK-142 %v: dead %t", all, dead)
+		}
+	}
+	w.restart()
+	w.now = noon.Add(21 * time.Second)
+	if again := w.read(alice); !w.issuer.Dead(ahead) || w.issuer.Dead(again) {
+		t.Errorf("ATK-142 after a restart: the old one dead %t, the new one %t", w.issuer.Dead(ahead), w.issuer.Dead(again))
+	}
+}

@@ -212,6 +212,7 @@ func (i *Issuer) commitRevocation(ctx context.Context, record evidence.Record, r
 // EventWriter is how much of a transaction an event of the sequence uses.
 type EventWriter interface {
 	AccountReader
+	IssuedAfter(at time.Time, query IssuedQuery) (time.Time, error)
 	Revoke(r Revocation) (int64, error)
 	Append(record evidence.Record) (evidence.Sealed, error)
 }
@@ -224,7 +225,10 @@ func write(tx EventWriter, record evidence.Record, r Revocation) (Revocation, er
 			return r, err
 		}
 	}
-	var err error
+	r, err := covering(tx, r)
+	if err != nil {
+		return r, err
+	}
 	if r.Sequence, err = tx.Revoke(r); err != nil {
 		return r, err
 	}

@@ -101,6 +101,9 @@ type RevocationReader interface {
 	StatusPlaces(agent string) (map[string]int, error)
 	// Holders returns every holder of a capability on record, once.
 	Holders() ([]string, error)
+	// IssuedAfter returns when the newest of the root capabilities was issued that match and
+	// were issued after a time; the zero time for none.
+	IssuedAfter(at time.Time, query IssuedQuery) (time.Time, error)
 }
 
 // InForceReader reads the events in force.
@@ -268,6 +271,10 @@ type AgentWriter interface {
 	PutAgentKey(agent, key string, renewed time.Time) error
 	SetMode(agent, mode string) error
 }
+
+// IssuedQuery selects capabilities that an agent issued, or that were issued for a principal.
+// Empty members select all.
+type IssuedQuery struct{ Agent, Principal string }
 
 // HeldQuery selects the capabilities of one holder for one principal at one
 // agent. All members but Grant are required.

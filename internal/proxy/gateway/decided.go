@@ -149,11 +149,25 @@ func (g *Gateway) prepared(w http.ResponseWriter, x *decided) (delegated []Deleg
 		return nil, false
 	}
 	// The record may have waited for the disk, or for another primary.
-	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
-		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.because(x, why))
+	if ended := (*endedError)(nil); errors.As(g.still(x), &ended) {
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.because(x, ended.why))
 		return nil, false
 	}
 	return delegated, true
+}
+
+// endedError says why a call that was allowed is not sent.
+type endedError struct{ why evidence.Reason }
+
+// Error implements error.
+func (e *endedError) Error() string { return e.why.Message }
+
+// still returns an [endedError] if the verdict on a call no longer holds.
+func (g *Gateway) still(x *decided) error {
+	if why, good := g.config.Gate.Recheck(x.verdict); !good && (x.mode != gate.Observe || why.Code == gate.CodeFrozen) {
+		return &endedError{why}
+	}
+	return nil
 }
 
 // foreign words that a task or context is not the caller's as the agent behind

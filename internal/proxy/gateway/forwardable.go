@@ -105,7 +105,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 	var reached atomic.Bool
 	request := f.plain(g.named(x))
 	proxy := httputil.ReverseProxy{
-		Transport: hop.Final(request.Context(), timed{f.transport(), g, x.ID}, func() { reached.Store(true) }),
+		Transport: hop.Final(request.Context(), timed{g.transport(f), g, x.ID}, func() { reached.Store(true) }),
 		// Events pass as they come, since ReverseProxy flushes streams and answers without
 		// a length; everything else is whole and goes out in one piece. What
 		// is empty is not flushed: the status of gRPC would not be in its headers.
@@ -127,6 +127,7 @@ func (g *Gateway) pass(w http.ResponseWriter, x *decided, e extras) {
 func (g *Gateway) unanswered(w http.ResponseWriter, x *decided, err error, reached bool) {
 	var dial *net.OpError
 	var drift *driftError
+	var ended *endedError
 	switch {
 	case errors.Is(err, errUnrecorded):
 		g.unrecorded(w, x)
@@ -137,6 +138,8 @@ func (g *Gateway) unanswered(w http.ResponseWriter, x *decided, err error, reach
 		g.concludeDenied(w, x, outcome{status: evidence.Partial}, g.undeclared(x, drift))
 	case errors.Is(err, errTaken):
 		g.taken(w, x)
+	case errors.As(err, &ended):
+		g.concludeDenied(w, x, notTheAgent(evidence.Failed), g.because(x, ended.why))
 	case isCredential(err):
 		g.withoutCredential(w, x, err)
 	case errors.Is(err, errTooMany):
@@ -165,7 +168,7 @@ func (p *pieceBuffers) Put(b []byte) { p.pool.Put((*[pieceBytes]byte)(b)) }
 
 // transport is the way to the agent behind, which adds the operator's credential. gRPC
 // needs HTTP/2.
-func (x *forwardable) transport() http.RoundTripper {
+func (g *Gateway) transport(x *forwardable) http.RoundTripper {
 	way := x.wayOut()
 	switch {
 	case x.Credential == nil:
@@ -173,7 +176,25 @@ func (x *forwardable) transport() http.RoundTripper {
 	case x.unnamed, strings.HasPrefix(x.Upstream, "https://") && x.url.Scheme != "https":
 		return refusing{errUnnamedCredential}
 	}
-	return x.Credential.Transport(way, x.person)
+	return x.Credential.Transport(unended{way, func() error { return g.still(x.decided) }}, x.person)
+}
+
+// unended is a way that a call goes only while its verdict holds. Getting the operator's
+// credential takes up to ten seconds, in which its capability can be revoked (ATK-143).
+type unended struct {
+	http.RoundTripper
+	still func() error
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (u unended) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := u.still(); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // which is in memory
+		}
+		return nil, err
+	}
+	return u.RoundTripper.RoundTrip(r)
 }
 
 func (x *forwardable) wayOut() http.RoundTripper {

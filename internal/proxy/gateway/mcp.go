@@ -465,7 +465,7 @@ func (g *Gateway) refuseServer(r *http.Response, x *forwardable, id powerbox.Val
 		defer func() { <-x.refusals }()
 		ctx, cancel := context.WithTimeout(again.Context(), refusalTime)
 		defer cancel()
-		answered, err := x.transport().RoundTrip(again.WithContext(ctx))
+		answered, err := g.transport(x).RoundTrip(again.WithContext(ctx))
 		if err != nil {
 			g.config.Log.WarnContext(ctx, "a request of an MCP server was not answered", "agent", x.ID, "error", err)
 			return

@@ -161,7 +161,7 @@ func (g *Gateway) nextPage(asked *http.Request, x *forwardable, token string) ([
 	if x.binding == a2a.HTTPJSON {
 		again.URL.RawQuery = next.queryBehind()
 	}
-	r, err := x.transport().RoundTrip(again)
+	r, err := g.transport(x).RoundTrip(again)
 	if err != nil {
 		return nil, err
 	}

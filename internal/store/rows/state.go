@@ -170,6 +170,25 @@ func (r Reader) Holders() ([]string, error) {
 		SELECT holder FROM found WHERE holder IS NOT NULL`)
 }
 
+// IssuedAfter implements [issuer.Reader]. It reads the end of an index: few capabilities, if
+// any, were issued in the future.
+func (r Reader) IssuedAfter(at time.Time, q issuer.IssuedQuery) (time.Time, error) {
+	query, args := "SELECT COALESCE(MAX(created), 0) FROM capability WHERE created > ? AND parent = ''", []any{at.UnixMilli()}
+	for _, c := range []struct{ column, value string }{{"agent", q.Agent}, {"principal", q.Principal}} {
+		if c.value != "" {
+			query, args = query+" AND "+c.column+" = ?", append(args, c.value)
+		}
+	}
+	var newest int64
+	if err := r.db.QueryRow(query, args...).Scan(&newest); err != nil {
+		return time.Time{}, fmt.Errorf("store: capabilities issued after %s: %w", at, err)
+	}
+	if newest == 0 {
+		return time.Time{}, nil
+	}
+	return time.UnixMilli(newest).UTC(), nil
+}
+
 // LiveBefore implements [issuer.Reader].
 func (r Reader) LiveBefore(q issuer.LiveQuery) ([]issuer.Capability, error) {
 	if q.Limit < 1 {

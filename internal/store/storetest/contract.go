@@ -98,6 +98,7 @@ func Run(t *testing.T, place Place) {
 		"ModeIsWhatWasSetLast":                     modeIsWhatWasSetLast,
 		"WhatIsHeld":                               whatIsHeld,
 		"TreesOfCapabilities":                      treesOfCapabilities,
+		"CapabilitiesIssuedAfterATime":             issuedAfter,
 		"PagesOfLiveCapabilities":                  livePages,
 		"NamesAreComparedBytewise":                 namesAreComparedBytewise,
 		"RecordsAreSelected":                       recordsAreSelected,

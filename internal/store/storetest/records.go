@@ -256,6 +256,35 @@ func treeOf(t *testing.T) []issuer.Capability {
 	return all
 }
 
+// issuedAfter: the newest of the roots counts that match and were issued after a time.
+func issuedAfter(t *testing.T, place Place) {
+	s := newFixture(t, place).open(t)
+	for n, c := range treeOf(t)[:6] {
+		c.Created = noon.Add(time.Duration(n) * time.Minute)
+		put(t, s, c)
+	}
+	for _, c := range []struct {
+		q    issuer.IssuedQuery
+		at   time.Time
+		want time.Time
+	}{
+		{q: issuer.IssuedQuery{}, at: noon, want: noon.Add(5 * time.Minute)},
+		{q: issuer.IssuedQuery{Agent: "documents"}, at: noon, want: noon.Add(4 * time.Minute)},
+		{q: issuer.IssuedQuery{Principal: "user:alice"}, at: noon.Add(-time.Minute), want: noon},
+		{q: issuer.IssuedQuery{Agent: "mail", Principal: "user:alice"}, at: noon},
+		{q: issuer.IssuedQuery{Principal: "user:alice"}, at: noon},
+	} {
+		var got time.Time
+		err := s.View(t.Context(), func(r issuer.Reader) (err error) {
+			got, err = r.IssuedAfter(c.at, c.q)
+			return err
+		})
+		if err != nil || !got.Equal(c.want) {
+			t.Errorf("%+v after %s: %s %v; want %s", c.q, c.at, got, err, c.want)
+		}
+	}
+}
+
 // livePages: every member of a query selects, the last that was issued comes first, and a
 // page begins behind the one before.
 func livePages(t *testing.T, place Place) {

@@ -3,6 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -20,6 +22,8 @@ const (
 	// followLease is how long it relies on its memory while its database does not answer;
 	// after it every decision is stale, and calls are refused.
 	followLease = 3 * time.Second
+	// followAgain is how long the body of a request may take before the node looks again.
+	followAgain = 10 * time.Millisecond
 	// followTime bounds one look.
 	followTime = 5 * time.Second
 )
@@ -139,12 +143,39 @@ func (f *Follower) Within(ctx context.Context) error {
 func (f *Follower) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			known := f.Now()
 			if err := f.Within(r.Context()); err != nil {
 				w.Header().Set("Retry-After", "1")
 				problem(w, http.StatusServiceUnavailable, "the store does not answer, so that nothing can be decided now; try again")
 				return
 			}
+			if r.Body != nil && r.Body != http.NoBody {
+				r.Body = &lateBody{r.Body, f, r.Context(), known}
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// lateBody is the body of a request. If it came slowly, its end is read only when the node knows
+// what others wrote meanwhile: the decision on a body comes after its end (ATK-144).
+type lateBody struct {
+	io.ReadCloser
+	follower *Follower
+	ctx      context.Context //nolint:containedctx // of the request, as the body is
+	known    time.Time       // everything before it is known
+}
+
+// Read implements [io.Reader].
+func (b *lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	now := b.follower.Now()
+	if !errors.Is(err, io.EOF) || now.Sub(b.known) < followAgain {
+		return n, err
+	}
+	if late := b.follower.Within(b.ctx); late != nil {
+		return n, late
+	}
+	b.known = now
+	return n, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/bucket"
 	"github.com/powerbox-project/powerbox/internal/peer"
+	"github.com/powerbox-project/powerbox/internal/steady"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
 )
@@ -98,6 +99,9 @@ func (s *sessions) tried(cookie string) *attempt {
 	if err != nil || json.Unmarshal(text, &f) != nil || !s.now().Before(f.Until) {
 		return nil
 	}
+	if f.Until.Before(s.began.Add(loginTime)) {
+		return nil // it may have been finished before the start (ATK-145)
+	}
 	return &attempt{next: f.Next, state: f.State, nonce: f.Nonce, verifier: f.Verifier, ceremony: f.Ceremony.ceremony(), until: f.Until, id: cookieHash(cookie)}
 }
 
@@ -120,7 +124,8 @@ func (s *sessions) finish(ctx context.Context, a *attempt) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.finished, func(_ string, until time.Time) bool { return !now.Before(until) })
+	past := steady.Past(now)
+	maps.DeleteFunc(s.finished, func(_ string, until time.Time) bool { return !past.Before(until) })
 	if _, again := s.finished[a.id]; again {
 		return used
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
+
+	"github.com/powerbox-project/powerbox/internal/steady"
 )
 
 func testSeal(t *testing.T) cipher.AEAD {
@@ -97,6 +99,7 @@ func TestATK67_BegunLoginsAreInTheBrowserAlone(t *testing.T) {
 // TestATK67_FinishedLoginsAreForgotten keeps a finished login no longer than it could be
 // finished again.
 func TestATK67_FinishedLoginsAreForgotten(t *testing.T) {
+	defer steady.Believe()()
 	now := time.Date(2027, 1, 15, 12, 0, 0, 0, time.UTC)
 	s := newSessions(Config{Now: func() time.Time { return now }, Random: rand.Reader, Seal: testSeal(t)})
 	for range 3 {
@@ -114,5 +117,31 @@ func TestATK67_FinishedLoginsAreForgotten(t *testing.T) {
 	}
 	if _, err := s.try(&attempt{next: "/approve?" + strings.Repeat("x", maxBegun)}); err == nil {
 		t.Error("ATK-67: a login that no browser keeps is begun")
+	}
+}
+
+// TestATK145_AClockThatJumpsForgetsNoFinishedLogin moves the clock ahead and back.
+func TestATK145_AClockThatJumpsForgetsNoFinishedLogin(t *testing.T) {
+	now := time.Date(2030, 1, 15, 12, 0, 0, 0, time.UTC)
+	s := newSessions(Config{Now: func() time.Time { return now }, Random: rand.Reader, Seal: testSeal(t)})
+	finish := func(cookie string) error { return s.finish(t.Context(), s.tried(cookie)) }
+	begin := func() string {
+		cookie, err := s.try(&attempt{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cookie
+	}
+	first := begin()
+	if err := finish(first); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * loginTime)
+	if err := finish(begin()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(-2 * loginTime)
+	if err := finish(first); err == nil {
+		t.Error("ATK-145: a login is finished again after the clock jumped")
 	}
 }

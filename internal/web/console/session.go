@@ -103,7 +103,8 @@ type sessions struct {
 	now    func() time.Time
 	random io.Reader
 
-	seal cipher.AEAD // of logins that were begun, which are in the browser alone
+	seal  cipher.AEAD // of logins that were begun, which are in the browser alone
+	began time.Time   // since when finished logins are remembered; zero with a keeper
 
 	mu       sync.Mutex // guards the maps, and the contents of a session except its ceremony
 	open     map[[sha256.Size]byte]*session
@@ -111,7 +112,11 @@ type sessions struct {
 }
 
 func newSessions(c Config) *sessions {
-	return &sessions{lasts: c.Session, now: c.Now, random: c.Random, keeper: c.Keeper, seal: c.Seal, open: map[[sha256.Size]byte]*session{}, finished: map[string]time.Time{}}
+	s := &sessions{lasts: c.Session, now: c.Now, random: c.Random, keeper: c.Keeper, seal: c.Seal, open: map[[sha256.Size]byte]*session{}, finished: map[string]time.Time{}}
+	if s.keeper == nil {
+		s.began = s.now()
+	}
+	return s
 }
 
 // secret returns 256 random bits as text.
