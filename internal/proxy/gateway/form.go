@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -86,4 +87,17 @@ func final(r *http.Response) error {
 		return fmt.Errorf("the agent redirects its callers (status %d); set agents[].upstream to the URL where it answers", r.StatusCode)
 	}
 	return nil
+}
+
+// whole reads an answer to its end, within a limit.
+func whole(r *http.Response) ([]byte, error) {
+	body, err := readAll(io.LimitReader(r.Body, maxAnswer+1), r.ContentLength)
+	if err != nil {
+		return nil, err
+	}
+	_ = r.Body.Close() // it has been read to its end
+	if len(body) > maxAnswer {
+		return nil, errors.New("the answer is larger than 16 MiB")
+	}
+	return body, nil
 }

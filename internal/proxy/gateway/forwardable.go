@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -467,19 +466,6 @@ func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) erro
 	}
 	r.Body = g.receiptedStream(g.stream(r, x.decided))
 	return nil
-}
-
-// whole reads an answer to its end, within a limit.
-func whole(r *http.Response) ([]byte, error) {
-	body, err := readAll(io.LimitReader(r.Body, maxAnswer+1), r.ContentLength)
-	if err != nil {
-		return nil, err
-	}
-	_ = r.Body.Close() // it has been read to its end
-	if len(body) > maxAnswer {
-		return nil, errors.New("the answer is larger than 16 MiB")
-	}
-	return body, nil
 }
 
 // rewriteCard gives the card in an answer our URLs. In HTTP+JSON the answer is
