@@ -77,8 +77,8 @@ func isOfGRPC(r *http.Response) bool {
 }
 
 // final returns why an answer is neither a success nor a failure. One that leads on would
-// send the caller past the gateway, or with its credentials to another agent of ours. One
-// that says that nothing has changed answers a question that no call asks.
+// send the caller past the gateway, or with its credentials to another agent behind this one.
+// One that says that nothing has changed answers a question that no call asks.
 func final(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusNotModified:

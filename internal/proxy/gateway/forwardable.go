@@ -436,7 +436,7 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 // oneReading returns why clients may take an answer or an event for different ones. Of a
 // method that only configuration knows, nothing is read.
 func (x *decoded) oneReading(said a2a.Response, payload []byte) error {
-	if x.mode == gate.Observe || x.call.Method == a2a.Unknown || x.call.Binding == a2a.GRPC {
+	if x.mode == gate.Observe || x.isUnread() || x.call.Binding == a2a.GRPC {
 		return nil // protobuf was written again as JSON
 	}
 	if x.call.Binding == a2a.JSONRPC {

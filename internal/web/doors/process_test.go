@@ -150,6 +150,12 @@ func TestExtProcForwardsWhatWasDecidedOn(t *testing.T) {
 	if !slices.Equal(outcome, []string{"ACHIEVED"}) {
 		t.Errorf("outcomes of %s: %v", id, outcome)
 	}
+	if got := p.back.Get(":status"); got != "" {
+		t.Errorf("the status 200 becomes %s", got)
+	}
+	if p := w.process(t, w.signs(t, post("notes", skill("read_note", 1))), buffered, 201, answers(said), said); p.refusal != nil || p.back.Get(":status") != "200" {
+		t.Errorf("ATK-136 the status 201 becomes %q: %s", p.back.Get(":status"), p.refusal.GetBody())
+	}
 	// The answer began a task, which is the caller's from now on.
 	get := w.signs(t, post("notes", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"task-1"}}`))
 	if p := w.process(t, get, buffered, 200, answers(said), said); p.refusal != nil {

@@ -23,13 +23,6 @@ func Learn(response []byte) []TaskRef {
 	return refs
 }
 
-// IsError reports whether an answer, or an event, is an error: it has a member of that
-// name itself and no result. A deeper member is a part of some text.
-func IsError(response []byte) bool {
-	_, wrong := ErrorCode(response)
-	return wrong
-}
-
 // ErrorCode is [Response.Error] of bytes of which nothing else is asked.
 func ErrorCode(response []byte) (code int64, wrong bool) {
 	if !mayName(response, "error") {

@@ -53,8 +53,9 @@ var (
 // idNames are the members that name the task of an event.
 var idNames = map[string]string{"task": "id", "message": "taskId", "statusUpdate": "taskId", "artifactUpdate": "taskId"}
 
-// Error returns the code of a response that is an error, 0 where it has none
-// that is an integer. A member that is null counts as absent, as kits count it.
+// Error returns the code of a response that is an error, 0 where it has none that is an
+// integer. Such a response has a member error itself and no result: a deeper member is a
+// part of some text. A member that is null counts as absent, as kits count it.
 func (r Response) Error() (code int64, wrong bool) {
 	said := r.whole.get("error")
 	if !given(said) || given(r.result) {
