@@ -244,13 +244,17 @@ func (t Tracer) issued(ctx context.Context, of gathered) (map[string]evidence.Re
 	return out, nil
 }
 
+// apart is by how much the times of records that were made together may differ: each node has its
+// own clock.
+const apart = time.Minute
+
 // after is when the record was made of an id's beginning, or before: the id says when it was.
 func (t Tracer) after(of, prefix string) time.Time {
 	id, err := ulid.ParseStrict(strings.ToUpper(strings.TrimPrefix(of, prefix)))
 	if err != nil {
 		return t.Since
 	}
-	return id.Timestamp().Add(-time.Minute)
+	return id.Timestamp().Add(-apart)
 }
 
 // issues reports a record by which a capability was issued.
@@ -284,7 +288,8 @@ func (t Tracer) approvers(ctx context.Context, issued map[string]evidence.Record
 			continue
 		}
 		said[question] = []string{}
-		q := Query{Agent: of.AgentID, Operation: capabilityOperation, Since: t.after(question, "ask_"), Until: of.Time}
+		// The capability and the answer that completed it are issued together, in either order.
+		q := Query{Agent: of.AgentID, Operation: capabilityOperation, Since: t.after(question, "ask_"), Until: of.Time.Add(apart)}
 		for r, err := range t.Each(ctx, q) {
 			if err != nil {
 				return nil, err

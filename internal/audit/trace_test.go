@@ -152,3 +152,17 @@ func TestEXT32_NarrowHasNoRefusal(t *testing.T) {
 		t.Errorf("%v %+v", err, u.Narrowed().Grants())
 	}
 }
+
+// TestAAPZ4_TheAnswerMayBeNewerThanTheCapability that it completed: both are made in one change,
+// and the capability first.
+func TestAAPZ4_TheAnswerMayBeNewerThanTheCapability(t *testing.T) {
+	issued := asked(1, "key:k", "mail", "", evidence.Allow)
+	answered := asked(2, "user:alice", "mail", "", evidence.Allow)
+	for r, of := range map[*evidence.Record]string{&issued: "capability.once", &answered: "approval.answer"} {
+		r.ActionType, r.Intent = of, evidence.Intent{Operation: capabilityOperation, Details: json.RawMessage(`{"question":"ask_1"}`)}
+	}
+	said, err := Tracer{Source: log{answered, issued}}.approvers(t.Context(), map[string]evidence.Record{"cap_1": issued})
+	if diff := cmp.Diff(map[string][]string{"ask_1": {"user:alice"}}, said); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
