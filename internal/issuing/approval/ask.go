@@ -42,12 +42,14 @@ type Question struct {
 	// TakenBack is who revoked the approval, "" for none.
 	TakenBack string   `json:",omitempty"`
 	Issued    []string // capabilities that it was used for
-	Record    string   // of the decision that led to it, "" for none
-	Trace     string   // id of the trace that it is part of, "" for none
-	Created   time.Time
-	Expires   time.Time
-	Ended     time.Time // zero while it is open
-	Told      []string  // who was told of it, by the name of a way
+	// Revocations is how far revocations were known when all had approved. Clocks of nodes differ.
+	Revocations int64  `json:",omitempty"`
+	Record      string // of the decision that led to it, "" for none
+	Trace       string // id of the trace that it is part of, "" for none
+	Created     time.Time
+	Expires     time.Time
+	Ended       time.Time // zero while it is open
+	Told        []string  // who was told of it, by the name of a way
 	// Client sent the person here, nil for none, and Refreshed is how many refresh tokens
 	// of the approval were used.
 	Client    *issuer.Client `json:",omitempty"`

@@ -132,10 +132,16 @@ func (d *Desk) Find(ctx context.Context, key string) (issuer.Asked, bool, error)
 	case issuer.StateExpired:
 		counts = now.Before(q.ends().Add(quietExpired))
 	case issuer.StateApproved:
-		counts = now.Before(q.yes().Until())
+		counts = now.Before(q.yes().Until()) && (len(q.Issued) > 0 || !d.overtaken(q))
 	case issuer.StatePending:
 	}
 	return d.asked(q), counts, err
+}
+
+// overtaken reports whether everything of the user, the caller or the agent was revoked after
+// people approved a request (ATK-146). Where nothing was issued by then, nothing is any more.
+func (d *Desk) overtaken(q Question) bool {
+	return d.config.Issuer.EndedBehind(q.Revocations, q.Agent, q.Principal, q.Holder)
 }
 
 // Update implements [issuer.Asker].
@@ -274,6 +280,13 @@ func (in questions) Use(id string, capabilities []string) error {
 	case q.State != issuer.StateApproved || len(q.Issued) > 0:
 		return issuer.ErrUsed
 	}
+	// Another node can have written a revocation that this one has not read yet.
+	if err := in.desk.config.Issuer.Refresh(in.tx); err != nil {
+		return err
+	}
+	if in.desk.overtaken(q) {
+		return issuer.ErrUsed
+	}
 	q.Issued = capabilities
 	return in.tx.PutQuestion(q)
 }
@@ -389,7 +402,7 @@ func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) 
 	case !a.Approve:
 		q.State, q.Ended, q.Reason, decision = issuer.StateDenied, now, agentauth.Plain(a.Reason, maxText), evidence.Deny
 	case q.met():
-		q.State, q.Ended = issuer.StateApproved, now
+		q.State, q.Ended, q.Revocations = issuer.StateApproved, now, d.config.Issuer.RevocationSequence()
 		q.Approved = asked.approves(chosen)
 	}
 	if err := tx.PutQuestion(q); err != nil {

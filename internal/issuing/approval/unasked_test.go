@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,20 +80,7 @@ func TestQuestionThatCannotBeAskedLeavesNothing(t *testing.T) {
 		"not known how many": {tx: asking{made: -1}, want: errUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sealer, err := catalogue.NewSealer(make([]byte, catalogue.SealKeyBytes))
-			if err != nil {
-				t.Fatal(err)
-			}
-			now := func() time.Time { return noon }
-			made, err := issuer.New(t.Context(), issuer.Config{
-				Store: emptyStore{}, Policy: anyPolicy{}, Sealer: sealer, Recorder: "serve", Pairwise: make([]byte, 32), MaximumLifetime: time.Hour,
-				Now: now, Random: &c.random, Log: slog.New(slog.DiscardHandler),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &Desk{config: Config{Issuer: made, Now: now, URL: "https://example.org", Timeout: time.Hour}}
-			_, err = (questions{d, &c.tx}).Ask(issuer.Question{Key: "k", Agent: "documents", Until: noon.Add(time.Hour)})
+			_, err := (questions{emptyDesk(t, &c.random), &c.tx}).Ask(issuer.Question{Key: "k", Agent: "documents", Until: noon.Add(time.Hour)})
 			n := 0
 			if c.want == nil {
 				n = 1
@@ -101,5 +89,56 @@ func TestQuestionThatCannotBeAskedLeavesNothing(t *testing.T) {
 				t.Errorf("%v, want %v; records %q, questions %q", err, c.want, c.tx.records, c.tx.stored)
 			}
 		})
+	}
+}
+
+// emptyDesk is a desk with an issuer over an empty store.
+func emptyDesk(t *testing.T, random io.Reader) *Desk {
+	t.Helper()
+	sealer, err := catalogue.NewSealer(make([]byte, catalogue.SealKeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := func() time.Time { return noon }
+	made, err := issuer.New(t.Context(), issuer.Config{
+		Store: emptyStore{}, Agents: []*issuer.Agent{{ID: "documents"}}, Policy: anyPolicy{}, Sealer: sealer, Recorder: "serve", Pairwise: make([]byte, 32), MaximumLifetime: time.Hour,
+		Now: now, Random: random, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Desk{config: Config{Issuer: made, Now: now, URL: "https://example.org", Timeout: time.Hour}}
+}
+
+// elsewhere is a store in which another node has written revocations.
+type elsewhere struct {
+	Tx
+	question Question
+	events   []issuer.Revocation
+	used     bool
+}
+
+func (e *elsewhere) Question(string) (Question, error) { return e.question, nil }
+func (e *elsewhere) PutQuestion(Question) error        { e.used = true; return nil }
+func (e *elsewhere) Revocations(after int64) ([]issuer.Revocation, error) {
+	return slices.DeleteFunc(slices.Clone(e.events), func(r issuer.Revocation) bool { return r.Sequence <= after }), nil
+}
+
+// TestATK146_ARevocationOfAnotherNodeOvertakesAnApproval that is collected here: it is read in the
+// transaction that collects.
+func TestATK146_ARevocationOfAnotherNodeOvertakesAnApproval(t *testing.T) {
+	for target, want := range map[string]error{"principal:user:alice": issuer.ErrUsed, "holder:key:k": issuer.ErrUsed, "issuer:documents": issuer.ErrUsed, "holder:key:other": nil} {
+		e := &elsewhere{
+			question: Question{ID: "ask_1", Agent: "documents", Principal: "user:alice", Holder: "key:k", State: issuer.StateApproved, Ended: noon, Revocations: 6},
+			events:   []issuer.Revocation{{Sequence: 7, Kind: issuer.KindEpoch, Target: target, At: noon.Add(-time.Minute), Until: noon.Add(time.Hour)}},
+		}
+		err := questions{emptyDesk(t, &failsFirst{}), e}.Use("ask_1", []string{"cap_1"})
+		if !errors.Is(err, want) || e.used != (want == nil) {
+			t.Errorf("%s: %v, used: %t; want %v", target, err, e.used, want)
+		}
+		e.question.Revocations, e.used = 7, false // approved after it
+		if err := (questions{emptyDesk(t, &failsFirst{}), e}).Use("ask_1", []string{"cap_1"}); err != nil || !e.used {
+			t.Errorf("%s, approved after it: %v, used: %t", target, err, e.used)
+		}
 	}
 }

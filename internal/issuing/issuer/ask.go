@@ -198,10 +198,13 @@ func (i *Issuer) ask(ctx context.Context, record evidence.Record, caller identit
 	req.approved = &asked
 	issued, refusal, err := i.requested(ctx, record, wanted[0].Agent, caller, req)
 	if errors.Is(err, ErrUsed) { // by the same request at the same time
-		if asked, _, err = i.asker.Find(ctx, key); err == nil && asked.State == StateDenied { // or taken back
+		switch asked, known, err = i.asker.Find(ctx, key); {
+		case err != nil:
+		case asked.State == StateDenied: // or taken back
 			return nil, refuse(CodeApprovalDenied, "a person took this approval back"), nil
-		}
-		if err == nil {
+		case !known: // or everything was revoked meanwhile
+			return i.askAnew(ctx, record, caller, req, wanted, key)
+		default:
 			issued, err = i.alive(ctx, asked.Issued)
 		}
 	}

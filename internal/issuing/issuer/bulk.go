@@ -20,7 +20,10 @@ import (
 type bulk struct{ of, name string }
 
 // epoch is up to when issued capabilities are dead, and until when that matters.
-type epoch struct{ before, until time.Time }
+type epoch struct {
+	before, until time.Time
+	sequence      int64 // of its last event
+}
 
 // Bulk names what one event ends everything of (EXT-15). One member is set. A
 // holder, or delegator, is a holder's id such as key:..., or agent:NAME for
@@ -106,7 +109,7 @@ func (s *revocations) end(i *Issuer, r Revocation) {
 	b := parseBulk(r.Target)
 	for _, name := range i.names(b) {
 		old := s.epochs[bulk{b.of, name}]
-		s.epochs[bulk{b.of, name}] = epoch{later(old.before, r.At.Truncate(time.Second)), later(old.until, r.Until)}
+		s.epochs[bulk{b.of, name}] = epoch{later(old.before, r.At.Truncate(time.Second)), later(old.until, r.Until), max(old.sequence, r.Sequence)}
 	}
 }
 
@@ -127,6 +130,14 @@ func (s *revocations) ended(of, name string, issued time.Time) bool {
 // Ended implements gate.Revocations.
 func (i *Issuer) Ended(of, name string, issued time.Time) bool {
 	return i.revoked.Load().ended(of, name, issued)
+}
+
+// EndedBehind reports whether an event behind a sequence number ends everything of an agent, a user
+// or a holder.
+func (i *Issuer) EndedBehind(sequence int64, agent, principal, holder string) bool {
+	set := i.revoked.Load()
+	line := gate.Line{Issuer: agent, Principal: i.Pseudonym(agent, principal), Holders: []string{holder}, Origin: i.config.Origin}
+	return line.Ended(func(of, name string, _ time.Time) bool { return set.epochs[bulk{of, name}].sequence > sequence })
 }
 
 // Dead reports whether a capability has been revoked, alone, with one that it

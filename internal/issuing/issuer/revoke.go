@@ -36,13 +36,21 @@ func (i *Issuer) RevocationSequence() int64 { return i.revoked.Load().sequence }
 
 // loadRevocations reads the events behind the known ones.
 func (i *Issuer) loadRevocations(ctx context.Context) error {
-	return i.config.Store.View(ctx, func(r Reader) error {
-		all, err := r.Revocations(i.RevocationSequence())
-		if err == nil && len(all) > 0 {
-			i.learn(all...)
-		}
-		return err
-	})
+	return i.config.Store.View(ctx, func(r Reader) error { return i.Refresh(r) })
+}
+
+// revocationsReader is how much of a store [Issuer.Refresh] uses.
+type revocationsReader interface {
+	Revocations(after int64) ([]Revocation, error)
+}
+
+// Refresh reads the events behind the known ones, as a snapshot of the store has them.
+func (i *Issuer) Refresh(r revocationsReader) error {
+	all, err := r.Revocations(i.RevocationSequence())
+	if err == nil && len(all) > 0 {
+		i.learn(all...)
+	}
+	return err
 }
 
 // CatchUp takes over what other nodes have written of what this one remembers, up to
