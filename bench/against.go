@@ -6,18 +6,27 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/powerbox-project/powerbox/bench/internal/built"
 )
 
 // runAgainst measures the rows (a) and (b) of the gateway with this tree's binary and with
 // another one, such as that of the commit before, in the same rounds. Each trial is next to
 // that of the other binary, and every second round the other binary is first: a place in a
-// round can cost some percent.
-func runAgainst(ctx context.Context, dir, other string, rounds int, cell time.Duration, stdout, stderr io.Writer) (err error) {
+// round can cost some percent. A binary of this tree is built unless ours names one.
+func runAgainst(ctx context.Context, dir, ours, other string, rounds int, cell time.Duration, stdout, stderr io.Writer) (err error) {
 	const theirs = ", the other binary"
+	if _, err := os.Stat(other); err != nil {
+		return fmt.Errorf("the other binary: %w", err)
+	}
+	if ours, err = built.Binary(ctx, ours, dir); err != nil {
+		return err
+	}
 	var sides [2][]trial
-	for i, side := range []struct{ binary, suffix string }{{"", ""}, {other, theirs}} {
+	for i, side := range []struct{ binary, suffix string }{{ours, ""}, {other, theirs}} {
 		trials, stop, err := againstTrials(ctx, dir, side.binary, side.suffix)
 		defer func() { err = errors.Join(err, stop()) }()
 		if err != nil {
@@ -74,7 +83,7 @@ func medianInterval(rounds []round, value func(round) float64) (low, high float6
 	return values[at], values[n-1-at]
 }
 
-// againstTrials starts a binary twice, "" for that of this tree, and returns its trials.
+// againstTrials starts a binary twice and returns its trials.
 func againstTrials(ctx context.Context, dir, binary, suffix string) (trials []trial, stop func() error, err error) {
 	var closers []func() error
 	stop = func() (err error) {

@@ -11,11 +11,11 @@ import (
 // A binary that is compared with itself is measured in every row.
 func TestAgainst(t *testing.T) {
 	var out bytes.Buffer
-	must(t, runAgainst(t.Context(), t.TempDir(), program, 1, time.Millisecond, &out, io.Discard))
+	must(t, runAgainst(t.Context(), t.TempDir(), program, program, 1, time.Millisecond, &out, io.Discard))
 	if rows := strings.Count(out.String(), "\n| gateway") + 1; rows != 3 || strings.Contains(out.String(), "| 0.00x |") || strings.Contains(out.String(), "NaN") {
 		t.Errorf("%s", &out)
 	}
-	if err := runAgainst(t.Context(), t.TempDir(), "no such binary", 1, time.Millisecond, &out, io.Discard); err == nil {
+	if err := runAgainst(t.Context(), t.TempDir(), program, "no such binary", 1, time.Millisecond, &out, io.Discard); err == nil {
 		t.Error("a binary that does not exist is measured")
 	}
 }

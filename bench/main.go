@@ -50,7 +50,7 @@ func run(args []string, now time.Time, stdout, stderr io.Writer) (err error) {
 		return curveMain(*dir, *binary, *name, *curving, *write, stdout, stderr)
 	}
 	if *other != "" {
-		return runAgainst(context.Background(), *dir, *other, *rounds, *cell, stdout, stderr)
+		return runAgainst(context.Background(), *dir, "", *other, *rounds, *cell, stdout, stderr)
 	}
 	old, err := os.ReadFile(page)
 	if err != nil {

@@ -63,6 +63,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	if os.Getenv("GOGC") == "" { // most programs live for a second: they collect little of their garbage
+		if err := os.Setenv("GOGC", "400"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	closeChromium()
 	closeClients()

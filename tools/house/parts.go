@@ -21,10 +21,14 @@ import (
 // run, which pass on both stores.
 const endToEnd = "e2e"
 
-// endToEndParts is into how many parts the tests of the built program are divided. The
-// parts run at a time, on both stores: they wait for servers, disks and clocks more than
-// they use the processor.
-const endToEndParts = 2
+// The tests of the built program are divided into parts. As many run at a time as endToEndPartsAtOnce
+// says: they wait for servers, disks and clocks more than they use the processor. The others begin as
+// those end, so that the processors are busy until the last ones.
+const (
+	endToEndPartsOnSQLite   = 6
+	endToEndPartsOnPostgres = 2
+	endToEndPartsAtOnce     = 4
+)
 
 // testEndToEnd runs the tests of the built program on SQLite and on PostgreSQL, and
 // returns what came of each. Tests that choose their stores, or that need no run on PostgreSQL, are in
@@ -44,6 +48,7 @@ func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed ma
 	failures := make([][]error, len(stores))
 	var mu sync.Mutex
 	var group errgroup.Group
+	group.SetLimit(endToEndPartsAtOnce)
 	run := func(store int, cmd *exec.Cmd) {
 		group.Go(func() error {
 			cmd.Env = append(cmd.Environ(), stores[store]...)
@@ -63,9 +68,12 @@ func (h house) testEndToEnd(ctx context.Context, m module, p programs, passed ma
 		return nil, err
 	}
 	given := slices.DeleteFunc(slices.Clone(tests), func(test string) bool { return choosing[test] || listed[test] && !p.both })
-	for store, tests := range [][]string{tests, given} {
-		for _, part := range inParts(tests, endToEndParts) {
-			run(store, h.goCommand(ctx, m.dir, "tool", "test2json", "-t", "-p", m.path, file,
+	for _, on := range []struct {
+		store, parts int
+		tests        []string
+	}{{1, endToEndPartsOnPostgres, given}, {0, endToEndPartsOnSQLite, tests}} {
+		for _, part := range inParts(on.tests, on.parts) {
+			run(on.store, h.goCommand(ctx, m.dir, "tool", "test2json", "-t", "-p", m.path, file,
 				"-test.v=test2json", "-test.count=1", "-test.paniconexit0", "-test.timeout="+testTime, "-test.run="+anyOf(part)))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -180,7 +181,8 @@ func (r *recorder) counted(failure error) tally {
 
 // testModule adds what passed to passed, as folder:TestName.
 func (h house) testModule(ctx context.Context, m module, p programs, passed map[string]bool) (tally, error) {
-	rec, failure, err := h.run(ctx, m.dir, "./...", p.env...)
+	rec := newRecorder(h.stdout)
+	_, failure, err := h.follow(ctx, m.dir, rec, []string{"-p", strconv.Itoa(packagesAtOnce()), "./..."}, p.env...)
 	if err != nil {
 		return tally{}, err
 	}
