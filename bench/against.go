@@ -22,7 +22,12 @@ func runAgainst(ctx context.Context, dir, ours, other string, rounds int, cell t
 	if _, err := os.Stat(other); err != nil {
 		return fmt.Errorf("the other binary: %w", err)
 	}
-	if ours, err = built.Binary(ctx, ours, dir); err != nil {
+	folder, err := os.MkdirTemp(dir, "against")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if ours, err = built.Binary(ctx, ours, folder); err != nil {
 		return err
 	}
 	var sides [2][]trial
