@@ -276,7 +276,7 @@ func (d *Desk) Sweep(ctx context.Context) error {
 	var open []Question
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
 		var err error
-		open, err = r.Questions(issuer.StatePending)
+		open, err = d.pending(r)
 		return err
 	})
 	for _, q := range open {
@@ -314,7 +314,7 @@ func (d *Desk) told(ctx context.Context, id string, e Event) error {
 	var q Question
 	err := d.config.Store.UpdateApprovals(ctx, func(tx Tx) error {
 		var err error
-		if q, err = tx.Question(id); err != nil {
+		if q, err = d.question(tx, id); err != nil {
 			return err
 		}
 		q.Told = append(q.Told, string(e))

@@ -296,7 +296,7 @@ func (d *Desk) Question(ctx context.Context, who Person, id string) (Question, e
 	var q Question
 	err := d.config.Store.ViewApprovals(ctx, func(r Reader) error {
 		var err error
-		q, err = r.Question(id)
+		q, err = d.question(r, id)
 		return err
 	})
 	if notFound(err) || err == nil && !q.MayAnswer(who, d.config.Now()) && !q.Answered(who) {
@@ -311,7 +311,7 @@ func (d *Desk) Questions(ctx context.Context, who Person) (own, review []Questio
 	now := d.config.Now()
 	var open []Question
 	err = d.config.Store.ViewApprovals(ctx, func(r Reader) error {
-		open, err = r.Questions(issuer.StatePending)
+		open, err = d.pending(r)
 		return err
 	})
 	for _, q := range open {
@@ -335,7 +335,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 			return err
 		}
 		var err error
-		q, err = tx.Question(id)
+		q, err = d.question(tx, id)
 		now := d.config.Now()
 		switch {
 		case notFound(err), err == nil && !q.MayAnswer(who, now) && !q.Answered(who):
@@ -397,11 +397,15 @@ func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) 
 	if a.Approve {
 		q.Chosen = chosen
 	}
+	standing, err := d.standing(tx, q)
+	if err != nil {
+		return q, err
+	}
 	decision := evidence.Allow
 	switch {
 	case !a.Approve:
 		q.State, q.Ended, q.Reason, decision = issuer.StateDenied, now, agentauth.Plain(a.Reason, maxText), evidence.Deny
-	case q.met():
+	case standing.met():
 		q.State, q.Ended, q.Revocations = issuer.StateApproved, now, d.config.Issuer.RevocationSequence()
 		q.Approved = asked.approves(chosen)
 	}

@@ -1,6 +1,9 @@
 package approval
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -69,6 +72,69 @@ func (d *Desk) needOf(r Rule, agent string) Need {
 		n.Who, n.Groups = slices.Concat(n.Who, who), slices.Concat(n.Groups, groups)
 	}
 	return n
+}
+
+// routed is an open question with the people who may answer it by the rules and roles of now:
+// some can have ended since it was asked (ATK-149). Earlier answers count for the new needs if
+// these name their person. Who was in a group then is not known any more.
+func (d *Desk) routed(q Question) Question {
+	if q.State != issuer.StatePending {
+		return q
+	}
+	needs, _ := d.route(q.Agent, q.Matters)
+	if sameNeeds(q.Needs, needs) {
+		return q
+	}
+	now := d.config.Now()
+	q.Needs, q.Answers = needs, slices.Clone(q.Answers)
+	for i := range q.Answers {
+		q.Answers[i].Counts = q.counts(named(q.Answers[i].By), now)
+	}
+	return q
+}
+
+// question reads a question with the people who may answer it now.
+func (d *Desk) question(r QuestionReader, id string) (Question, error) {
+	q, err := r.Question(id)
+	return d.routed(q), err
+}
+
+// pending reads the open questions with the people who may answer them now.
+func (d *Desk) pending(r QuestionReader) ([]Question, error) {
+	all, err := r.Questions(issuer.StatePending)
+	for i := range all {
+		all[i] = d.routed(all[i])
+	}
+	return all, err
+}
+
+// sameNeeds compares needs as they are stored: an empty list is as none.
+func sameNeeds(a, b []Need) bool {
+	one, err := json.Marshal(a)
+	other, wrong := json.Marshal(b)
+	return err == nil && wrong == nil && bytes.Equal(one, other)
+}
+
+// named is a person by name alone. It was admitted by no one, so it may only be compared.
+func named(principal string) (who Person) {
+	who.Principal = principal
+	return who
+}
+
+// standing is a question whose answers count for nothing where their people were frozen or
+// removed since (ATK-149).
+func (d *Desk) standing(r issuer.AccountReader, q Question) (Question, error) {
+	q.Answers = slices.Clone(q.Answers)
+	for i, g := range q.Answers {
+		a, err := r.Account(g.By)
+		if err != nil && !errors.Is(err, issuer.ErrNotFound) {
+			return q, err
+		}
+		if a.Stops() != nil || d.config.Issuer.FrozenPrincipal(g.By) {
+			q.Answers[i].Counts = nil
+		}
+	}
+	return q, nil
 }
 
 // may reports whether a person's answer counts for a need. A person cannot review

@@ -61,6 +61,38 @@ func TestSEP27_Routing(t *testing.T) {
 	}
 }
 
+// TestATK149_EarlierAnswersCountForTheNeedsOfNow changes a rule and a role while a question waits
+// for its second person.
+func TestATK149_EarlierAnswersCountForTheNeedsOfNow(t *testing.T) {
+	approvers := []string{"user:bob", "user:carol"}
+	d := &Desk{config: Config{Timeout: time.Hour, Now: func() time.Time { return noon }, Approvers: func(string) (who, groups []string) { return approvers, nil }}}
+	d.config.Rules = []Rule{{Need: Need{Groups: []string{"finance"}, People: 2}, Approvers: true}}
+	q := Question{Agent: "documents", Principal: "user:alice", State: issuer.StatePending, Created: noon, Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "o"}}}}}
+	q.Needs, _ = d.route(q.Agent, q.Matters)
+	for _, who := range []Person{person("user:bob"), person("user:carol"), person("user:dora", "finance")} {
+		q.Answers = append(q.Answers, Given{By: who.Principal, Approve: true, Counts: q.counts(who, noon)})
+	}
+	counted := func(q Question) (n int) {
+		for _, g := range q.Answers {
+			n += len(g.Counts)
+		}
+		return n
+	}
+	if got := d.routed(q); counted(got) != 3 {
+		t.Errorf("nothing changed, and %d answers count; want 3", counted(got))
+	}
+	approvers = []string{"user:carol"}
+	if got := d.routed(q); counted(got) != 1 || got.met() || got.MayAnswer(person("user:bob"), noon) || !got.MayAnswer(person("user:eve", "finance"), noon) {
+		t.Errorf("a role ended, and %d answers count; want 1: %+v", counted(got), got)
+	}
+	if counted(q) != 3 {
+		t.Error("the stored question was changed")
+	}
+	if q.State = issuer.StateApproved; counted(d.routed(q)) != 3 {
+		t.Error("an answered question was changed")
+	}
+}
+
 // A question that no person could answer is not asked.
 func TestSEP27_SomebodyCanAnswer(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -25,6 +26,10 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	if err != nil {
 		return err
 	}
+	h, err := tx.Host(a.Host)
+	if err != nil {
+		return err
+	}
 	until := p.until(*a, *g)
 	clauses := []powerbox.Clause{{Pattern: powerbox.ExactPattern(op), Shape: shape}}
 	if p.config.Tokens.Enabled {
@@ -41,7 +46,7 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 		return err
 	}
 	c := issuer.Capability{
-		Agent: p.config.Agent, Grant: label, Principal: a.User, Holder: holder(a.ID),
+		Agent: p.config.Agent, Grant: label, Principal: behind(h, *a), Holder: holder(a.ID),
 		Authority: authority, Card: p.config.Issuer.Card(p.config.Agent), PolicyDigest: p.config.Issuer.PolicyDigest(), Created: now, Expires: until,
 		Attenuable: p.config.Tokens.Enabled, ByPerson: true,
 	}
@@ -58,6 +63,10 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	g.Status, g.GrantedBy, g.Record, g.Updated = agentauth.Active, by, c.ID, now
 	return tx.PutGrant(*g)
 }
+
+// behind is the user whom a capability of an agent is for. An agent that acts on its own at the
+// host of a user has what it has by that user: what stops the user stops it (ATK-150).
+func behind(h Host, a Agent) string { return cmp.Or(a.User, h.User) }
 
 // until is when a grant ends at the latest: with its agent.
 func (p *Provider) until(a Agent, g Grant) time.Time {
