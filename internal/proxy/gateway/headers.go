@@ -248,7 +248,7 @@ func (x *decoded) contained(r *http.Response) error {
 		return err
 	}
 	unkept(r)
-	if kind == typeEvents {
+	if x.inEvents(kind) {
 		x.asRead(r, typeEvents)
 		r.Body = a2a.NewLines(r.Body)
 	}
