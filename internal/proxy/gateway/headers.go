@@ -88,6 +88,9 @@ func (x *decided) allowedHeader() http.Header {
 			out["Dpop"] = slices.Clone(in["Dpop"])
 		}
 	}
+	if x.lastEvent != "" {
+		out.Set(headerLastEvent, x.lastEvent)
+	}
 	stripOwnCookies(out)
 	out.Set("User-Agent", "powerbox")
 	if x.binding != a2a.GRPC {
