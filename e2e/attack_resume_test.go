@@ -140,7 +140,7 @@ func TestATK148_ResponsesComeInTheStreamOfTheirRequest(t *testing.T) {
 		t.Errorf("ATK-148 the rest of a stream: the client read %q", got)
 	}
 
-	// What is behind an event of the stream that no request began is no response.
+	// No response comes behind an event of the stream that no request began.
 	over := make(chan string)
 	s.set(func(w http.ResponseWriter, id string) {
 		elsewhere("id: none\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
@@ -199,14 +199,19 @@ func TestATK148_IDsOfOtherRequests(t *testing.T) {
 		t.Errorf("ATK-148 the rest behind %q is %q", id, got)
 	}
 	for name, got := range map[string]string{
-		"of another id":             resume(id, fmt.Sprintf("data: "+toolSays+"\n\n", "8", "STOLEN")),
-		"behind another id":         resume("e", fmt.Sprintf("data: "+toolSays+"\n\n", "7", "STOLEN")),
-		"behind a changed id":       resume(id[:len(id)-2]+"AA", fmt.Sprintf("data: "+toolSays+"\n\n", "7", "STOLEN")),
-		"behind an id that is long": eventID("id: " + strings.Repeat("x", 2<<10) + "\ndata: STOLEN\n\n"),
+		"of another id":       resume(id, fmt.Sprintf("data: "+toolSays+"\n\n", "8", "STOLEN")),
+		"behind another id":   resume("e", fmt.Sprintf("data: "+toolSays+"\n\n", "7", "STOLEN")),
+		"behind a changed id": resume(id[:len(id)-2]+"AA", fmt.Sprintf("data: "+toolSays+"\n\n", "7", "STOLEN")),
 	} {
 		if strings.Contains(got, "STOLEN") || strings.Contains(got, "xxx") {
 			t.Errorf("ATK-148 %s: %q", name, got)
 		}
+	}
+	s.set(func(w http.ResponseWriter, id string) {
+		inStream(w, "id: "+strings.Repeat("x", 2<<10)+"\n"+fmt.Sprintf("data: "+toolSays+"\n\n", id, "STOLEN"))
+	}, nil)
+	if a := alice.raw(c.ID, call, revision...); strings.Contains(string(a.Raw), "STOLEN") {
+		t.Errorf("ATK-148 an event with a long id: %.300s", a.Raw)
 	}
 	// The server chose the id of the request that the client answers.
 	s.mu.Lock()

@@ -382,7 +382,7 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	case mine || unread || x.request.Method == http.MethodDelete:
 	case x.request.Method == http.MethodGet && !x.mcp.IsRequest():
 		g.config.Log.WarnContext(x.request.Context(), "a response in a stream that no request began was not passed on", "agent", x.ID, "record", x.verdict.Record.ID)
-		return nil, false, nil // the stream goes on: no request waits for its end
+		return nil, false, nil // the stream continues: no request waits for its end
 	default:
 		return nil, false, errors.New("the message is a response to another request, which no decision was made about")
 	}
