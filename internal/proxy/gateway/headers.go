@@ -88,9 +88,6 @@ func (x *decided) allowedHeader() http.Header {
 			out["Dpop"] = slices.Clone(in["Dpop"])
 		}
 	}
-	if x.lastEvent != "" {
-		out.Set(headerLastEvent, x.lastEvent)
-	}
 	stripOwnCookies(out)
 	out.Set("User-Agent", "powerbox")
 	if x.binding != a2a.GRPC {
@@ -251,7 +248,7 @@ func (x *decoded) contained(r *http.Response) error {
 		return err
 	}
 	unkept(r)
-	if x.inEvents(kind) {
+	if kind == typeEvents {
 		x.asRead(r, typeEvents)
 		r.Body = a2a.NewLines(r.Body)
 	}
