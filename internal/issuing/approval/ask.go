@@ -38,22 +38,27 @@ type Question struct {
 	Chosen    issuer.Chosen // the rest after the answers so far
 	// Approved is the approved part, once all have approved.
 	Approved approved.Approved
-	Reason   string // for which it was denied
-	// TakenBack is who revoked the approval, "" for none.
-	TakenBack string   `json:",omitempty"`
-	Issued    []string // capabilities that it was used for
-	// Revocations is how far revocations were known when all had approved. Clocks of nodes differ.
-	Revocations int64  `json:",omitempty"`
-	Record      string // of the decision that led to it, "" for none
-	Trace       string // id of the trace that it is part of, "" for none
-	Created     time.Time
-	Expires     time.Time
-	Ended       time.Time // zero while it is open
-	Told        []string  // who was told of it, by the name of a way
+	Reason   string   // for which it was denied
+	Issued   []string // capabilities that it was used for
+	Revoking
+	Record  string // of the decision that led to it, "" for none
+	Trace   string // id of the trace that it is part of, "" for none
+	Created time.Time
+	Expires time.Time
+	Ended   time.Time // zero while it is open
+	Told    []string  // who was told of it, by the name of a way
 	// Client sent the person here, nil for none, and Refreshed is how many refresh tokens
 	// of the approval were used.
 	Client    *issuer.Client `json:",omitempty"`
 	Refreshed int            `json:",omitempty"`
+}
+
+// Revoking says how revocations bear on an approval.
+type Revoking struct {
+	// TakenBack is who revoked the approval, "" for none.
+	TakenBack string `json:",omitempty"`
+	// Revocations is how far revocations were known when all had approved. Clocks of nodes differ.
+	Revocations int64 `json:",omitempty"`
 }
 
 // Asker is the name under which the questions of a holder are counted. A client of many

@@ -129,7 +129,7 @@ func (e *elsewhere) Revocations(after int64) ([]issuer.Revocation, error) {
 func TestATK146_ARevocationOfAnotherNodeOvertakesAnApproval(t *testing.T) {
 	for target, want := range map[string]error{"principal:user:alice": issuer.ErrUsed, "holder:key:k": issuer.ErrUsed, "issuer:documents": issuer.ErrUsed, "holder:key:other": nil} {
 		e := &elsewhere{
-			question: Question{ID: "ask_1", Agent: "documents", Principal: "user:alice", Holder: "key:k", State: issuer.StateApproved, Ended: noon, Revocations: 6},
+			question: Question{ID: "ask_1", Agent: "documents", Principal: "user:alice", Holder: "key:k", State: issuer.StateApproved, Ended: noon, Revoking: Revoking{Revocations: 6}},
 			events:   []issuer.Revocation{{Sequence: 7, Kind: issuer.KindEpoch, Target: target, At: noon.Add(-time.Minute), Until: noon.Add(time.Hour)}},
 		}
 		err := questions{emptyDesk(t, &failsFirst{}), e}.Use("ask_1", []string{"cap_1"})
