@@ -134,10 +134,10 @@ func (h house) testOne(ctx context.Context, m module, p programs) (t tested, err
 	return t, err
 }
 
-// run runs tests of a module and follows them. What go test says of its end is failure.
+// run runs tests of a module, some packages at a time, and follows them. What go test says of its end is failure.
 func (h house) run(ctx context.Context, dir, packages string, env ...string) (rec *recorder, failure, err error) {
 	rec = newRecorder(h.stdout)
-	_, failure, err = h.follow(ctx, dir, rec, []string{packages}, env...)
+	_, failure, err = h.follow(ctx, dir, rec, []string{"-p", strconv.Itoa(packagesAtOnce()), packages}, env...)
 	return rec, failure, err
 }
 
@@ -181,8 +181,7 @@ func (r *recorder) counted(failure error) tally {
 
 // testModule adds what passed to passed, as folder:TestName.
 func (h house) testModule(ctx context.Context, m module, p programs, passed map[string]bool) (tally, error) {
-	rec := newRecorder(h.stdout)
-	_, failure, err := h.follow(ctx, m.dir, rec, []string{"-p", strconv.Itoa(packagesAtOnce()), "./..."}, p.env...)
+	rec, failure, err := h.run(ctx, m.dir, "./...", p.env...)
 	if err != nil {
 		return tally{}, err
 	}
