@@ -134,10 +134,15 @@ func (h house) testOne(ctx context.Context, m module, p programs) (t tested, err
 	return t, err
 }
 
-// run runs tests of a module, some packages at a time, and follows them. What go test says of its end is failure.
+// run runs the tests of a module and follows them. What go test says of its end is failure. The main
+// module runs alone, so more of its packages run at a time.
 func (h house) run(ctx context.Context, dir, packages string, env ...string) (rec *recorder, failure, err error) {
 	rec = newRecorder(h.stdout)
-	_, failure, err = h.follow(ctx, dir, rec, []string{"-p", strconv.Itoa(packagesAtOnce()), packages}, env...)
+	args := []string{packages}
+	if dir == "." {
+		args = []string{"-p", strconv.Itoa(packagesAtOnce()), packages}
+	}
+	_, failure, err = h.follow(ctx, dir, rec, args, env...)
 	return rec, failure, err
 }
 
