@@ -333,6 +333,10 @@ func TestATK30_AnswersThatAreNotRead(t *testing.T) {
 					_, _ = io.WriteString(w, said)
 				})
 				body, h := alice.searching(c.Token)
+				if kind == "text/event-stream" && on.binding != overMCP {
+					body = []byte(strings.Replace(string(body), `"SendMessage"`, `"SendStreamingMessage"`, 1))
+					h = alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch})
+				}
 				h.Set("Accept-Encoding", "gzip, br")
 				a := w.post(w.agentURL("documents"), body, h)
 				if passes != strings.Contains(string(a.Raw), "READ") || passes == (a.Header.Get("Powerbox-Outcome") == "unknown") || strings.Contains(string(a.Raw), "sampling") {

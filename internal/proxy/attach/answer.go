@@ -34,7 +34,8 @@ func look(r *http.Response, p passed) error {
 				p.answer(payload)
 			}
 		})}
-	case kind == typeEvents:
+	case kind == typeEvents && (p.call.Method.Streams() || p.call.Method == a2a.Unknown):
+		// Kits read the answer to each other call as one text, whatever its type (ATK-147).
 		r.Body = &watched{r.Body, a2a.NewFrames(maxAnswer, func(payload []byte, whole bool) {
 			if whole {
 				p.answer(payload)

@@ -46,6 +46,14 @@ func (x *decoded) isUnread() bool {
 	return x.call.Method == a2a.Unknown && x.call.Binding != a2a.MCP
 }
 
+// inEvents reports whether an answer of that type is read as events. Kits read the answer to
+// a call that asks for no stream as one text of JSON under every type (ATK-147). An answer
+// in observe passes as it came.
+func (x *decoded) inEvents(kind string) bool {
+	asked := x.call.Method.Streams() || x.call.Binding == a2a.MCP || x.isUnread()
+	return kind == typeEvents && (asked || x.mode == gate.Observe)
+}
+
 // asReadWhole is asRead for an answer in one piece, whose body was judged.
 func (x *decoded) asReadWhole(r *http.Response, body []byte) {
 	if len(bytes.TrimSpace(body)) == 0 {

@@ -375,7 +375,7 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 	h := r.Header
 	kind, _ := kindOf(h.Get("Content-Type"))
 	card := x.asksForCard()
-	if kind == typeEvents {
+	if x.inEvents(kind) {
 		return g.answerStream(r, x, card)
 	}
 	body, err := whole(r)
@@ -458,10 +458,7 @@ func trailersLast(r *http.Response) {
 
 // answerStream has an answer continue that is a stream of events.
 func (g *Gateway) answerStream(r *http.Response, x *forwardable, card bool) error {
-	switch {
-	case x.call.Method == a2a.ListTasks && x.mode != gate.Observe:
-		return errors.New("the answer to ListTasks is a stream, from which the tasks of others cannot be cut")
-	case card:
+	if card {
 		return errors.New("the answer to GetExtendedAgentCard is a stream, in which a card cannot be rewritten")
 	}
 	r.Body = g.receiptedStream(g.stream(r, x.decided))

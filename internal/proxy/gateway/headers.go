@@ -88,6 +88,9 @@ func (x *decided) allowedHeader() http.Header {
 			out["Dpop"] = slices.Clone(in["Dpop"])
 		}
 	}
+	if x.lastEvent != "" {
+		out.Set(headerLastEvent, x.lastEvent)
+	}
 	stripOwnCookies(out)
 	out.Set("User-Agent", "powerbox")
 	if x.binding != a2a.GRPC {
@@ -248,7 +251,7 @@ func (x *decoded) contained(r *http.Response) error {
 		return err
 	}
 	unkept(r)
-	if kind == typeEvents {
+	if x.inEvents(kind) {
 		x.asRead(r, typeEvents)
 		r.Body = a2a.NewLines(r.Body)
 	}

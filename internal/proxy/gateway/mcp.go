@@ -130,7 +130,9 @@ func (x *decoded) decodeMCP(limits powerbox.Limits) (a2a.Call, *a2a.Error) {
 	var room [64]byte
 	compared := func(header string) string { return string(folded(room[:0], header)) }
 	if x.request.Method != http.MethodPost {
-		call.Streaming = x.request.Method == http.MethodGet
+		if call.Streaming = x.request.Method == http.MethodGet; call.Streaming {
+			x.mcp.ID, x.lastEvent = x.gateway.resumed(x.ID, call.Context, x.request.Header)
+		}
 		wrong := x.mcp.CheckHeaders(x.request.Header, compared)
 		if wrong == nil && x.mcp.Stateless() {
 			wrong = &a2a.Error{Code: a2a.CodeMethodNotFound, Reason: a2a.ReasonMethod, Message: "revision " + mcp.Stateless + " has no " + x.request.Method + "; send a request by POST, subscriptions/listen for events"}
@@ -264,6 +266,13 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			x.learned.unfit = err
 			return instead, pass, err
 		})
+		if x.mcp.IsRequest() && !x.mcp.Stateless() {
+			events.Rename(func(id []byte) (string, error) {
+				as, err := g.resumable(x.decoded, r.Header, id)
+				x.learned.unfit = err
+				return as, err
+			})
+		}
 		r.Body = events
 		r.Body = g.receiptedStream(g.stream(r, x.decided))
 		return nil
@@ -278,7 +287,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 		case err != nil:
 			return err
 		case !pass:
-			return errors.New("the answer is a request of the server")
+			return errors.New("the answer is a request of the server, or a response to another request")
 		case instead != nil:
 			body = instead
 		}
@@ -368,7 +377,13 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	}
 	// A server can say that it did not read the request, with any id.
 	unread := r.StatusCode >= http.StatusBadRequest && result.Kind() == powerbox.KindNull
-	if x.request.Method == http.MethodPost && string(id.AppendJSON(nil)) != string(x.mcp.ID) && !unread {
+	mine := x.mcp.IsRequest() && string(id.AppendJSON(nil)) == string(x.mcp.ID)
+	switch {
+	case mine || unread || x.request.Method == http.MethodDelete:
+	case x.request.Method == http.MethodGet && !x.mcp.IsRequest():
+		g.config.Log.WarnContext(x.request.Context(), "a response in a stream that no request began was not passed on", "agent", x.ID, "record", x.verdict.Record.ID)
+		return nil, false, nil // the stream continues: no request waits for its end
+	default:
 		return nil, false, errors.New("the message is a response to another request, which no decision was made about")
 	}
 	asked, err := x.unlisted(v)

@@ -52,8 +52,10 @@ type decoded struct {
 	body  []byte    // as received
 	proof []byte    // what a proof is about: the body, and in gRPC the message in it
 	call  a2a.Call
-	mcp   mcp.Message // of MCP alone
+	mcp   mcp.Message // of MCP alone; of GET the id of the request whose stream it resumes
 	wrong *a2a.Error  // why it could not be read; only observe forwards such a call
+
+	lastEvent string // the server's id of the event behind which GET resumes a request's stream; "" for none
 }
 
 // attempted is what a call tries, as far as later stages need it.

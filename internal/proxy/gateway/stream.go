@@ -93,7 +93,7 @@ func (s *stream) event(payload []byte, whole bool) {
 		}
 	}
 	if s.call.call.Binding == a2a.MCP {
-		answers := s.call.request.Method == http.MethodPost
+		answers := s.call.request.Method == http.MethodPost || s.call.mcp.IsRequest()
 		if answers && !a2a.IsResponse(payload) {
 			return // it says nothing of what becomes of the call
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 )
 
 // Events passes a stream of server-sent events on (WHATWG HTML, section 9.2), one
@@ -14,6 +15,8 @@ type Events struct {
 	from  io.Closer
 	limit int
 	judge func(data []byte) (instead []byte, pass bool, err error)
+
+	rename func(id []byte) (string, error) // nil to leave ids as they came
 
 	begun bool   // a line was read
 	kind  string // of the event, "" where it has none
@@ -31,6 +34,9 @@ type Events struct {
 func NewEvents(from io.ReadCloser, limit int, judge func(data []byte) (instead []byte, pass bool, err error)) *Events {
 	return &Events{lines: bufio.NewReaderSize(from, 32<<10), from: from, limit: limit, judge: judge}
 }
+
+// Rename gives events other ids. An error of rename ends the stream.
+func (e *Events) Rename(rename func(id []byte) (string, error)) { e.rename = rename }
 
 // Read implements io.Reader.
 func (e *Events) Read(p []byte) (int, error) {
@@ -68,6 +74,9 @@ func (e *Events) next() error {
 		if line, err = e.unmarked(line, err); err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
 		}
+		if wrong := e.renamed(begin, line); wrong != nil {
+			return wrong
+		}
 		if value, ok := fieldOf(line, "event"); ok {
 			e.kind = string(value)
 		}
@@ -85,6 +94,22 @@ func (e *Events) next() error {
 			return err
 		}
 	}
+}
+
+// renamed puts another id in a line of the event that has one. An empty id means that there
+// is none any more.
+func (e *Events) renamed(begin int, line []byte) error {
+	id, ok := fieldOf(line, "id")
+	if !ok || e.rename == nil || len(id) == 0 {
+		return nil
+	}
+	as, err := e.rename(id)
+	if err != nil {
+		return err
+	}
+	end := e.event[begin+bytes.Index(e.event[begin:], line)+len(line):]
+	e.event = slices.Concat(e.event[:begin], []byte("id: "+as), end)
+	return nil
 }
 
 // unmarked is a line without a mark of byte order, which the first of a stream may begin

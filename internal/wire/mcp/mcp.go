@@ -146,6 +146,9 @@ func (m Message) method() method {
 // IsKnown reports whether the message's revision has its method.
 func (m Message) IsKnown() bool { return m.method().need != 0 }
 
+// IsRequest reports whether a response to the message can come.
+func (m Message) IsRequest() bool { return m.Kind == Request && len(m.ID) > 0 }
+
 // IsTool reports whether the message calls a tool.
 func (m Message) IsTool() bool { return m.method().need == tool }
 
