@@ -181,7 +181,12 @@ func TestATK33_LinesInTexts(t *testing.T) {
 				h = alice.proof("documents", body, proven{chain: []string{c.Token}, operation: opSearch})
 			}
 			a := w.post(w.agentURL("documents"), body, h)
-			if got := string(a.Raw); got != strings.Replace(said, text, want, 1) {
+			got := string(a.Raw)
+			if on.binding == overMCP && mode == "require" { // the id there is the gateway's (ATK-148)
+				_, rest, _ := strings.Cut(got, "\n")
+				got = "id: 1\n" + rest
+			}
+			if got != strings.Replace(said, text, want, 1) {
 				t.Errorf("ATK-33 %s %s: %q", on, mode, got)
 			}
 			// Where there is no text, such a character ends the stream.
