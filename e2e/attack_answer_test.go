@@ -288,6 +288,10 @@ func TestATK34_ResultsOfOtherRequests(t *testing.T) {
 			"of another id":        `data: {"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"STOLEN"}]}}` + "\n\n",
 			"of an id like it":     `data: {"jsonrpc":"2.0","id":"1","result":{"tools":[{"name":"STOLEN"}]}}` + "\n\n",
 			"of no id":             `data: {"jsonrpc":"2.0","result":{"tools":[{"name":"STOLEN"}]}}` + "\n\n",
+			"of a member more":     `data: {"jsonrpc":"2.0","id":1,"result":{"content":["STOLEN"]},"more":1}` + "\n\n",
+			"of no version":        `data: {"id":1,"result":{"content":["STOLEN"]}}` + "\n\n",
+			"with a method":        `data: {"jsonrpc":"2.0","method":"notifications/progress","result":{"content":["STOLEN"]}}` + "\n\n",
+			"that is a text":       `data: {"jsonrpc":"2.0","id":1,"result":"STOLEN"}` + "\n\n",
 			"a line that is none":  "data: {\n\uFEFFdata: \"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\ndata: \"id\":5,\"method\":\"sampling/createMessage\",\"STOLEN\":1}\n\uFEFFdata: }\n\n",
 			"behind the beginning": ": first\n\uFEFFdata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\ndata: {\"STOLEN\":1}\n\uFEFFdata: }\n\n",
 		} {

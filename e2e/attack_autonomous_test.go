@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestATK150_AgentsOfAHostStopWithItsUser registers agents that act on their own at the host of a
@@ -41,4 +43,28 @@ func TestATK150_AgentsOfAHostStopWithItsUser(t *testing.T) {
 	executes("the user is thawed", first, http.StatusOK)
 	b.must("revoke", "--for", "user:alice")
 	executes("everything for the user is revoked", first, http.StatusForbidden)
+}
+
+// TestAAPQ3_GrantsThatWereRevokedOnRecord revokes the capabilities of grants past the
+// provider. The agent and its user are told so, and the agent asks again.
+func TestAAPQ3_GrantsThatWereRevokedOnRecord(t *testing.T) {
+	b := newBank(t, bankOptions{})
+	m := b.active("alice", "check_balance")
+	account := fact{"account_id": "1"}
+	second := time.Now().Unix()
+	b.must("revoke", "--for", "user:alice")
+	if g := grantsOf(m.state()); g["check_balance"] != "revoked" {
+		t.Errorf("AAP-Q3 the agent is told %v; want revoked", g)
+	}
+	if hosts := b.as("alice", http.MethodGet, "/v1/hosts", nil); strings.Count(hosts.Raw, `"status":"revoked"`) != 1 {
+		t.Errorf("AAP-Q3 the user is told %s; want one grant that is revoked", hosts.Raw)
+	}
+	b.want("AAP-Q3 revoked", m.execute("check_balance", account), http.StatusForbidden, "capability_not_granted")
+	for second+1 >= time.Now().Unix() { // a revocation is for all of its second
+		time.Sleep(50 * time.Millisecond)
+	}
+	r := m.request("check_balance")
+	b.want("AAP-Q3 asked for again", r, http.StatusOK, "")
+	b.want("AAP-Q3 approved", b.approve("alice", codeOf(r), fact{}), http.StatusOK, "")
+	b.want("AAP-Q3 in force", m.execute("check_balance", account), http.StatusOK, "")
 }

@@ -29,7 +29,6 @@ func TestCARD12_Drift(t *testing.T) {
 	}{
 		"a stream that is declared":                  {`{"streaming":true}`, stream, "text/event-stream", event, nil},
 		"a stream that is not":                       {`{}`, stream, "text/event-stream", event, []string{"streaming"}},
-		"a stream to a call that asks for none":      {`{"streaming":false}`, send, "text/event-stream", event, []string{"streaming"}},
 		"streamed messages that are declared":        {`{"streaming":true,"streaming_message":true}`, stream, "text/event-stream", partial, nil},
 		"streamed messages that are not":             {`{"streaming":true}`, stream, "text/event-stream", partial, []string{"streaming_message"}},
 		"streamed messages that are declared absent": {`{"streaming":true,"streaming_message":false}`, stream, "text/event-stream", partial, []string{"streaming_message"}},

@@ -196,7 +196,7 @@ func (p *Provider) question(r Reader, ap Approval) (Question, error) {
 	if q.Host, err = r.Host(ap.Host); err != nil {
 		return q, err
 	}
-	all, err := r.Grants(ap.Agent)
+	all, err := p.grants(r, ap.Agent)
 	now := p.config.Now()
 	for _, g := range all {
 		switch {
@@ -315,7 +315,7 @@ func (p *Provider) answered(tx Tx, u *unit, who Person, q Question, answer Answe
 	if err := tx.PutApproval(q.Approval); err != nil {
 		return AgentState{}, err
 	}
-	grants, err := tx.Grants(q.Agent.ID)
+	grants, err := p.grants(tx, q.Agent.ID)
 	if err != nil {
 		return AgentState{}, err
 	}
@@ -489,7 +489,7 @@ const (
 
 // refuse denies the unanswered requests of an agent.
 func (p *Provider) refuse(tx Tx, agent, by, why string, now time.Time) error {
-	grants, err := tx.Grants(agent)
+	grants, err := p.grants(tx, agent)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (p *Provider) AskClaim(ctx context.Context, s HostSession, agent string, as
 		case h.User != "":
 			return agentauth.Errorf(agentauth.CodeInvalidRequest, "the agent's host is linked to a user already")
 		}
-		grants, err := tx.Grants(a.ID)
+		grants, err := p.grants(tx, a.ID)
 		if err != nil {
 			return err
 		}

@@ -392,7 +392,7 @@ func (p *Provider) latest(r Reader, s Session) (Session, error) {
 	if s.Host, err = r.Host(s.Agent.Host); err != nil {
 		return s, err
 	}
-	s.Grants, err = r.Grants(s.Agent.ID)
+	s.Grants, err = p.grants(r, s.Agent.ID)
 	return s, err
 }
 

@@ -64,6 +64,29 @@ func (p *Provider) activate(tx Tx, a *Agent, g *Grant, by string, now time.Time)
 	return tx.PutGrant(*g)
 }
 
+// grants returns the grants of an agent as they are by now, oldest first. A grant whose
+// capability on record was revoked past the provider, alone or with others, is revoked.
+func (p *Provider) grants(r GrantReader, agent string) ([]Grant, error) {
+	all, err := r.Grants(agent)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		g := &all[i]
+		if g.Status != agentauth.Active || g.Record == "" {
+			continue
+		}
+		c, err := r.Capability(g.Record)
+		if err != nil && !notFound(err) {
+			return nil, err
+		}
+		if err != nil || p.config.Issuer.Dead(c) {
+			g.Status = agentauth.Revoked
+		}
+	}
+	return all, nil
+}
+
 // behind is the user whom a capability of an agent is for. An agent that acts on its own at the
 // host of a user has what it has by that user: what stops the user stops it (ATK-150).
 func behind(h Host, a Agent) string { return cmp.Or(a.User, h.User) }
@@ -105,7 +128,7 @@ func (p *Provider) withdraw(tx Tx, u *unit, g *Grant, by string, now time.Time) 
 
 // withdrawAll ends every grant of an agent.
 func (p *Provider) withdrawAll(tx Tx, u *unit, agent, by string, now time.Time) error {
-	grants, err := tx.Grants(agent)
+	grants, err := p.grants(tx, agent)
 	if err != nil {
 		return err
 	}

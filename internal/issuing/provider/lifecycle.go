@@ -48,7 +48,7 @@ func (p *Provider) Status(ctx context.Context, s HostSession, agent string) (Age
 		if err != nil {
 			return err
 		}
-		grants, err := r.Grants(a.ID)
+		grants, err := p.grants(r, a.ID)
 		out = p.standing(s.Host, a, grants, nil)
 		return err
 	})
@@ -169,7 +169,7 @@ func (p *Provider) Reactivate(ctx context.Context, s HostSession, agent string) 
 		p.merge(&a)
 		switch state := a.at(now); state {
 		case agentauth.Active:
-			grants, err := tx.Grants(a.ID)
+			grants, err := p.grants(tx, a.ID)
 			out = p.standing(s.Host, a, grants, nil)
 			return err
 		case agentauth.Expired:

@@ -31,7 +31,7 @@ func (p *Provider) Notified(ctx context.Context, name string) (s AgentState, q Q
 		if q, err = p.question(r, a); err != nil {
 			return err
 		}
-		grants, err := r.Grants(a.Agent)
+		grants, err := p.grants(r, a.Agent)
 		s = p.standing(Host{}, q.Agent, grants, nil)
 		return err
 	})

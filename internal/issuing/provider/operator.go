@@ -64,7 +64,7 @@ func (p *Provider) Overview(ctx context.Context, who Person) ([]Overview, error)
 			}
 			o := Overview{Host: h}
 			for _, a := range agents {
-				grants, err := r.Grants(a.ID)
+				grants, err := p.grants(r, a.ID)
 				if err != nil {
 					return err
 				}
@@ -112,7 +112,7 @@ func (p *Provider) RevokeGrantAs(ctx context.Context, who Person, agent, capabil
 		if err != nil {
 			return err
 		}
-		grants, err := tx.Grants(a.ID)
+		grants, err := p.grants(tx, a.ID)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (p *Provider) GrantAs(ctx context.Context, who Person, agent string, asked 
 		if err := stateError(a.at(now)); err != nil {
 			return err
 		}
-		held, err := tx.Grants(a.ID)
+		held, err := p.grants(tx, a.ID)
 		if err != nil {
 			return err
 		}

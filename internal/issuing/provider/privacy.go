@@ -79,7 +79,7 @@ func (p *Provider) retainAgent(tx Tx, a Agent, before, now time.Time) (gone bool
 		}
 		return false, nil
 	}
-	grants, err := tx.Grants(a.ID)
+	grants, err := p.grants(tx, a.ID)
 	if err != nil {
 		return false, err
 	}

@@ -432,7 +432,7 @@ func (p *Provider) begin(tx Tx, h Host, a Agent, grants []Grant, by string, deta
 // again answers a registration that was made before and not decided: the same
 // agent, and a code that can still be used (AAP-R6, AAP-A12).
 func (p *Provider) again(tx Tx, h Host, a Agent, asking Asking, wanted []wish, now time.Time) (AgentState, error) {
-	grants, err := tx.Grants(a.ID)
+	grants, err := p.grants(tx, a.ID)
 	if err != nil {
 		return AgentState{}, err
 	}

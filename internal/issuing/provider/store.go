@@ -216,6 +216,8 @@ type GrantReader interface {
 	Grant(id string) (Grant, error)
 	// Grants returns the grants of an agent, oldest first.
 	Grants(agent string) ([]Grant, error)
+	// Capability returns the capability on record of a grant.
+	Capability(id string) (issuer.Capability, error)
 	Job(id string) (Job, error)
 }
 

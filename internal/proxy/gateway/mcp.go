@@ -352,7 +352,12 @@ func (g *Gateway) mcpEvent(r *http.Response, x *forwardable, data []byte) (inste
 	if v.Kind() != powerbox.KindObject {
 		return nil, false, errors.New("a message of the server is no object")
 	}
-	if err := oneSpelling(v, "id", "method", "result", "error"); err != nil {
+	if r.StatusCode >= http.StatusBadRequest { // the body of a failure need not be a message
+		err = oneSpelling(v, ofMessages...)
+	} else {
+		err = envelope(v)
+	}
+	if err != nil {
 		return nil, false, err
 	}
 	id, hasID := v.Get("id")

@@ -118,6 +118,35 @@ func (x *decoded) unlisted(response powerbox.Value) ([]string, error) {
 	return refused, nil
 }
 
+// ofMessages are the members of messages in JSON-RPC 2.0.
+var ofMessages = []string{"jsonrpc", "id", "method", "params", "result", "error"}
+
+// envelope returns why some readers take a message of the server for none, or for another
+// one. Strict readers drop a message with any other member, so its caller would wait while
+// the record says achieved.
+func envelope(v powerbox.Value) error {
+	members, _ := v.Members()
+	for _, member := range members {
+		if !slices.Contains(ofMessages, member.Name) {
+			return fmt.Errorf("a message of the server has a member %.64q; want %s alone", member.Name, strings.Join(ofMessages, ", "))
+		}
+	}
+	version, _ := v.Get("jsonrpc")
+	if text, _ := version.Text(); text != "2.0" {
+		return errors.New("a message of the server has no jsonrpc of 2.0")
+	}
+	_, named := v.Get("method")
+	_, failed := v.Get("error")
+	result, answered := v.Get("result")
+	switch {
+	case named && (answered || failed):
+		return errors.New("a message of the server has a method beside a result or an error")
+	case answered && result.Kind() != powerbox.KindObject && (result.Kind() != powerbox.KindNull || !failed):
+		return errors.New("a message of the server has a result that is no object")
+	}
+	return nil
+}
+
 // oneSpelling refuses members that a careless reader takes for one of these.
 func oneSpelling(v powerbox.Value, names ...string) error {
 	members, _ := v.Members()
