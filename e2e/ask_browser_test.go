@@ -23,7 +23,7 @@ func TestAAPA7_AHeldCallIsSignedFor(t *testing.T) {
 	b.passkey(w.url)
 	page := w.url + "/approve/" + task.asked()
 	b.do(chromedp.Navigate(page), chromedp.WaitReady(chromedp.CSS("button.deny:focus")))
-	b.says("AAP-A9", "wants, now and once: ", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures", "user:alice (you)", "an agent that the operator has no name for")
+	b.says("AAP-A9", "wants at mail, now and once: ", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures", "user:alice (you)", "an agent that the operator has no name for")
 	if got := b.js(`document.querySelectorAll("input[type=checkbox]:checked").length`); got != "0" {
 		t.Errorf("ATK-48 %s boxes are ticked before anybody did; want none", got)
 	}

@@ -127,7 +127,7 @@ func TestATK47_APageIsNotPostedFromElsewhere(t *testing.T) {
 	task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
 	v := w.atPage("alice")
 	page, seen := v.page(task.asked())
-	for _, want := range []string{"wants, now and once: ", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures"} {
+	for _, want := range []string{"wants at mail, now and once: ", "bob@example.org", "The figures", "changes something", "Tell Bob about the figures"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("AAP-A9 the page of a call does not say %q", want)
 		}

@@ -115,7 +115,7 @@ func told(t *testing.T, name, says string, state issuer.State) {
 	if state == issuer.StateApproved {
 		want = "It was approved."
 	}
-	if !strings.Contains(says, want) || !strings.Contains(says, "mailer wants, now and once: Send mail (send)") || !strings.Contains(says, "In its own words: \u201cPay") {
+	if !strings.Contains(says, want) || !strings.Contains(says, "mailer wants at mail, now and once: Send mail (send)") || !strings.Contains(says, "In its own words: \u201cPay") {
 		t.Errorf("%s: %q; want the sentence, the words and %q", name, says, want)
 	}
 }

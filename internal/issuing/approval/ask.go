@@ -210,6 +210,7 @@ type QuestionReader interface {
 
 // CallReader reads held calls.
 type CallReader interface {
+	Capability(id string) (issuer.Capability, error)
 	HeldCall(question string) (Call, error)
 	HeldCallByTask(agent, task string) (Call, error)
 	// HeldCalls returns the calls in a state, oldest first.

@@ -107,7 +107,14 @@ func (d *Desk) approval(r CallReader, q Question, now time.Time) (Approval, erro
 		a.Live = a.Call.State == CallApproved
 		return a, err
 	}
-	a.Live = now.Before(a.Until) && (len(q.Issued) == 0 && !d.overtaken(q) || slices.ContainsFunc(q.Issued, func(id string) bool { return !d.config.Issuer.Revoked(id) }))
+	a.Live = now.Before(a.Until) && len(q.Issued) == 0 && !d.overtaken(q)
+	for _, id := range q.Issued {
+		c, err := r.Capability(id)
+		if err != nil {
+			return a, err
+		}
+		a.Live = a.Live || now.Before(a.Until) && !d.config.Issuer.Dead(c)
+	}
 	return a, nil
 }
 

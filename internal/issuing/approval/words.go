@@ -120,5 +120,5 @@ func plainly(q Question, _ time.Time) string {
 			asks = append(asks, m.Grant+"/"+op.Name)
 		}
 	}
-	return fmt.Sprintf("%s wants: %s", q.Requester, strings.Join(asks, ", "))
+	return fmt.Sprintf("%s wants at %s: %s", q.Requester, q.Agent, strings.Join(asks, ", "))
 }

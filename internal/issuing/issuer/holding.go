@@ -110,7 +110,7 @@ func (i *Issuer) LiveOf(ctx context.Context, holder string) ([]Capability, error
 			if err != nil {
 				return err
 			}
-			if !i.RevokedAny(c.Links()) {
+			if !i.Dead(c) {
 				out = append(out, c)
 			}
 		}

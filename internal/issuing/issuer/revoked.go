@@ -39,9 +39,6 @@ func (i *Issuer) Revoked(id string) bool {
 	return now.ids.Has(i.hash(id)) || now.rest != nil && i.onRecord(now.rest, id)
 }
 
-// RevokedAny reports whether any of the ids has been revoked.
-func (i *Issuer) RevokedAny(ids []string) bool { return i.revokedIn(i.revoked.Load(), ids) }
-
 func (i *Issuer) revokedIn(s *revocations, ids []string) bool {
 	for _, id := range ids {
 		if s.ids.Has(i.hash(id)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,9 @@ type silent struct {
 	issuer.Store
 	off bool
 }
+
+// anyRevoked reports whether any of the ids has been revoked.
+func anyRevoked(i *issuer.Issuer, ids []string) bool { return slices.ContainsFunc(ids, i.Revoked) }
 
 var errOff = errors.New("the store does not answer")
 
@@ -56,10 +60,10 @@ func TestSEP20_RevocationsThatAStartLeaves(t *testing.T) {
 				t.Fatalf("SEP-20 %s, %s is not revoked", when, id)
 			}
 		}
-		if !w.issuer.Revoked("task:documents/last") || !w.issuer.RevokedAny([]string{"another", "task:documents/last"}) {
+		if !w.issuer.Revoked("task:documents/last") || !anyRevoked(w.issuer, []string{"another", "task:documents/last"}) {
 			t.Errorf("SEP-20 %s, the last one is not revoked", when)
 		}
-		if w.issuer.Revoked("another") || w.issuer.RevokedAny([]string{"another", "and another"}) || w.issuer.Dead(c) {
+		if w.issuer.Revoked("another") || anyRevoked(w.issuer, []string{"another", "and another"}) || w.issuer.Dead(c) {
 			t.Errorf("SEP-20 %s, others are revoked", when)
 		}
 	}
@@ -69,7 +73,7 @@ func TestSEP20_RevocationsThatAStartLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.off = true
-	if !w.issuer.Revoked("another") || !w.issuer.RevokedAny([]string{"another"}) || !w.issuer.Dead(c) {
+	if !w.issuer.Revoked("another") || !anyRevoked(w.issuer, []string{"another"}) || !w.issuer.Dead(c) {
 		t.Error("SEP-20 a store that does not answer ends nothing")
 	}
 	if err := w.issuer.ReadRevocations(t.Context()); !errors.Is(err, errOff) {

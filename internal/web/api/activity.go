@@ -15,6 +15,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/action"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
@@ -39,6 +40,8 @@ type Minute struct {
 	At      time.Time `json:"at"`
 	Allowed int       `json:"allowed"`
 	Denied  int       `json:"denied"`
+	// Observed counts calls that mode observe let through and no capability allowed.
+	Observed int `json:"observed"`
 	// P50 and P99 are milliseconds from the decision to the outcome, of the first 200
 	// calls of the minute to each agent; 0 where there was none.
 	P50 int64 `json:"p50_ms"`
@@ -47,10 +50,11 @@ type Minute struct {
 
 // AgentActivity counts the calls to one agent in the last hour.
 type AgentActivity struct {
-	Agent   string    `json:"agent"`
-	Allowed int       `json:"allowed"`
-	Denied  int       `json:"denied"`
-	Last    time.Time `json:"last"`
+	Agent    string    `json:"agent"`
+	Allowed  int       `json:"allowed"`
+	Denied   int       `json:"denied"`
+	Observed int       `json:"observed"` // as of [Minute]
+	Last     time.Time `json:"last"`
 	// Callers are up to 50 of those that called, by name.
 	Callers []string `json:"callers"`
 	// Drift is how often the agent did what its card does not declare.
@@ -166,10 +170,11 @@ func (s *summary) add(m minuteCount, sees func(agent string) bool) {
 		if !sees(id) {
 			continue
 		}
-		s.minute.Allowed, s.minute.Denied, s.took = s.minute.Allowed+n.Allowed, s.minute.Denied+n.Denied, append(s.took, n.took...)
+		s.minute.Allowed, s.minute.Denied, s.minute.Observed = s.minute.Allowed+n.Allowed, s.minute.Denied+n.Denied, s.minute.Observed+n.Observed
+		s.took = append(s.took, n.took...)
 		sum := s.agents[id]
 		s.agents[id] = AgentActivity{
-			Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Last: later(sum.Last, n.Last),
+			Agent: id, Allowed: sum.Allowed + n.Allowed, Denied: sum.Denied + n.Denied, Observed: sum.Observed + n.Observed, Last: later(sum.Last, n.Last),
 			Callers: callers(sum.Callers, n.Callers...), Drift: sum.Drift + n.Drift,
 		}
 		for code, n := range n.reasons {
@@ -282,16 +287,22 @@ func (a *Activity) add(r evidence.Record) {
 	}
 	sum := m.of(r.AgentID)
 	sum.Last, sum.Callers = later(sum.Last, r.Time), callers(sum.Callers, r.Details.Requester)
-	if r.Decision == evidence.Allow {
-		sum.Allowed++
-		if len(a.open) < activityOpen {
-			a.open[r.ID] = r.Time
-		}
-	} else {
+	switch {
+	case r.Decision == evidence.Deny:
 		sum.Denied++
 		if len(r.Details.Reasons) > 0 {
 			sum.reasons[r.Details.Reasons[0].Code]++
 		}
+		return
+	case audit.Waits(r.Decision, r.Details.Reasons):
+		return // it is decided again once a person has answered
+	case r.Decision == evidence.Allow:
+		sum.Allowed++
+	default:
+		sum.Observed++
+	}
+	if len(a.open) < activityOpen {
+		a.open[r.ID] = r.Time
 	}
 }
 

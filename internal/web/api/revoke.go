@@ -97,7 +97,11 @@ func (a *Admin) victims(r *http.Request, t issuer.Target) (any, error) {
 func (a *Admin) revoked(r *http.Request) (any, error) {
 	revoked, frozen := []string{}, []string{}
 	for _, id := range r.URL.Query()["id"] {
-		if a.Issuer.Revoked(id) {
+		c, err := a.Issuer.OnRecord(r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		if a.Issuer.Revoked(id) || c.ID != "" && a.Issuer.Dead(c) {
 			revoked = append(revoked, id)
 		}
 		if a.Issuer.Frozen(id) {

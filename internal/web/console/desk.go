@@ -66,7 +66,8 @@ type choice struct {
 // inShort says in a line what the question asks for.
 func inShort(l *lang.Language, q approval.Question) string {
 	var parts []string
-	for _, m := range q.Matters {
+	for _, i := range changesFirst(q.Matters) {
+		m := q.Matters[i]
 		var names []string
 		for _, op := range m.Operations {
 			names = append(names, op.Name)
@@ -79,7 +80,21 @@ func inShort(l *lang.Language, q approval.Question) string {
 		}
 		parts = append(parts, one)
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; ") + " " + l.T("at %s", q.Agent)
+}
+
+// changesFirst are the places of matters in the order in which a person reads them: those
+// that change something come first, so they are not among those that a line has no room for.
+func changesFirst(matters []issuer.Matter) []int {
+	order := make([]int, 0, len(matters))
+	for _, writes := range []bool{true, false} {
+		for i, m := range matters {
+			if slices.ContainsFunc(m.Operations, func(o issuer.Operation) bool { return o.Write }) == writes {
+				order = append(order, i)
+			}
+		}
+	}
+	return order
 }
 
 func (k *Console) deskQuestion(v *visit, id string) error {
@@ -122,8 +137,8 @@ func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (
 		Question: q, Says: deskSays(v.Language, q, now), By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
 		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, typed: typed{Seen: approval.Digest(q)}, Risky: q.Writes(), Given: q.Answers,
 	}
-	for i, m := range q.Matters {
-		page.Asks = append(page.Asks, deskAskOf(q, i, m, now))
+	for _, i := range changesFirst(q.Matters) {
+		page.Asks = append(page.Asks, deskAskOf(q, i, q.Matters[i], now))
 	}
 	for _, n := range q.Needs {
 		page.People = append(page.People, needInWords(v.Language, n))

@@ -201,16 +201,16 @@ func deskSays(l *lang.Language, q approval.Question, now time.Time) (s sentence)
 		s.say(l.T("An agent without a name"))
 	}
 	call := q.Kind == approval.ForCall
-	wants := l.T("wants:")
+	wants := l.T("wants at %s:", q.Agent)
 	if call {
-		wants = l.T("wants, now and once:")
+		wants = l.T("wants at %s, now and once:", q.Agent)
 	}
 	s.say(" " + wants + " ")
-	for i, m := range q.Matters[:min(len(q.Matters), maxSaid)] {
-		if i > 0 {
+	for n, i := range changesFirst(q.Matters)[:min(len(q.Matters), maxSaid)] {
+		if n > 0 {
 			s.say("; ")
 		}
-		s = append(s, matterSays(l, m)...)
+		s = append(s, matterSays(l, q.Matters[i])...)
 	}
 	if n := len(q.Matters) - maxSaid; n > 0 {
 		s.say("; " + l.T("and %s more", lang.Number(n)))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,11 +100,11 @@ func TestSentenceOfARequest(t *testing.T) {
 // TestSentenceOfACall words a call: the recipient and the amount come first, and no long
 // text stands before them.
 func TestSentenceOfACall(t *testing.T) {
-	q := approval.Question{Kind: approval.ForCall, Requester: "mailer", Matters: []issuer.Matter{{
+	q := approval.Question{Kind: approval.ForCall, Agent: "post", Requester: "mailer", Matters: []issuer.Matter{{
 		Grant: "mail:send", Says: "Send mail", Operations: []issuer.Operation{{Name: "send", Write: true}},
 		Arguments: []issuer.Argument{{Name: "body", Value: `"` + strings.Repeat("long ", 100) + `"`}, {Name: "flag", Value: "true"}, {Name: "amount", Value: "12"}, {Name: "send_to", Value: `"bob@example.org"`}},
 	}}}
-	if got, want := deskSays(lang.English, q, testNow).String(), "mailer wants, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
+	if got, want := deskSays(lang.English, q, testNow).String(), "mailer wants at post, now and once: Send mail (send), send to \u201cbob@example.org\u201d, amount 12, flag true, 1 more"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got, want := callDoes(lang.English, q), "send, send to \u201cbob@example.org\u201d, amount 12, once"; got != want {
@@ -232,5 +233,21 @@ func TestChoicesOfAnotherPageAreNotKept(t *testing.T) {
 	}
 	if (typed{Seen: "this"}).Unticked("on.0", "1") || (typed{}).Ticked("grant", "g") {
 		t.Error("a page that was just opened has choices")
+	}
+}
+
+// TestChangesFirst asks for more than one line has room for. What changes something is in the
+// line, wherever it stands in the request, and its place in the form stays.
+func TestChangesFirst(t *testing.T) {
+	look := issuer.Matter{Grant: "docs:look", Says: "Look", Operations: []issuer.Operation{{Name: "read"}}}
+	q := approval.Question{Kind: approval.ForCapability, Agent: "docs", Requester: "helper", Matters: []issuer.Matter{look, look, look, {Grant: "docs:drop", Says: "Delete", Operations: []issuer.Operation{{Name: "delete", Write: true}}}}}
+	if got := deskSays(lang.English, q, testNow).String(); !strings.HasPrefix(got, "helper wants at docs: Delete (delete); ") {
+		t.Errorf("the sentence: %s; want it to begin with what changes something", got)
+	}
+	if got := inShort(lang.English, q); !strings.HasPrefix(got, "Delete (delete); ") || !strings.HasSuffix(got, " at docs") {
+		t.Errorf("the line of a list: %s", got)
+	}
+	if got := changesFirst(q.Matters); !slices.Equal(got, []int{3, 0, 1, 2}) {
+		t.Errorf("the order of the form: %v", got)
 	}
 }

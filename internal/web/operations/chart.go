@@ -29,25 +29,27 @@ type Bar struct {
 
 func at(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
-// callsChart stacks denied calls on allowed ones.
+// callsChart stacks denied calls on observed ones, and those on allowed ones.
 func callsChart(l *lang.Language, minutes []api.Minute) Chart {
-	most, allowed, denied := 1, 0, 0
+	most, allowed, denied, observed := 1, 0, 0, 0
 	for _, m := range minutes {
-		most = max(most, m.Allowed+m.Denied)
-		allowed, denied = allowed+m.Allowed, denied+m.Denied
+		most = max(most, m.Allowed+m.Denied+m.Observed)
+		allowed, denied, observed = allowed+m.Allowed, denied+m.Denied, observed+m.Observed
 	}
-	c := Chart{Top: l.T("%s a minute", number(most)), Says: l.T("Allowed calls in the last hour: %s, denied calls: %s, by minute", number(allowed), number(denied))}
+	c := Chart{Top: l.T("%s a minute", number(most)), Says: l.T("Allowed calls in the last hour: %s, denied calls: %s, observed calls: %s, by minute", number(allowed), number(denied), number(observed))}
 	slot := float64(chartWidth) / float64(max(1, len(minutes)))
 	scale := float64(chartHeight) / float64(most)
 	for i, m := range minutes {
-		when := m.At.Format("15:04") + " UTC: "
-		up, down := float64(m.Allowed)*scale, float64(m.Denied)*scale
-		if m.Allowed > 0 {
-			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up), at(slot - 1), at(up), "allowed", when + l.T("%s allowed", number(m.Allowed))})
+		when, top := m.At.Format("15:04")+" UTC: ", float64(chartHeight)
+		bar := func(n int, class, says string) {
+			if n > 0 {
+				top -= float64(n) * scale
+				c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(top), at(slot - 1), at(float64(n) * scale), class, when + says})
+			}
 		}
-		if m.Denied > 0 {
-			c.Bars = append(c.Bars, Bar{at(float64(i) * slot), at(chartHeight - up - down), at(slot - 1), at(down), "denied", when + l.T("%s denied", number(m.Denied))})
-		}
+		bar(m.Allowed, "allowed", l.T("%s allowed", number(m.Allowed)))
+		bar(m.Observed, "observed", l.T("%s observed", number(m.Observed)))
+		bar(m.Denied, "denied", l.T("%s denied", number(m.Denied)))
 	}
 	return c
 }

@@ -18,6 +18,7 @@ type homePage struct {
 	Activity api.ActivityReport
 	Allowed  int
 	Denied   int
+	Observed int
 	P50, P99 int64 // of the last minute that has calls
 	Partial  bool  // the hour has more records than were read
 	Calls    Chart
@@ -54,8 +55,9 @@ func undelivered(w api.Webhooks) (out Undelivered) {
 // homeAgent is an agent with its calls.
 type homeAgent struct {
 	api.AgentStatus
-	Allowed, Denied int
-	Last            string // how long ago, "" for never in this hour
+	Allowed, Denied, Observed int
+
+	Last string // how long ago, "" for never in this hour
 }
 
 // homeWitness is a witness with its last cosignature in words.
@@ -113,7 +115,7 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 		return Answer{}, err
 	}
 	for _, m := range page.Activity.Minutes {
-		page.Allowed, page.Denied = page.Allowed+m.Allowed, page.Denied+m.Denied
+		page.Allowed, page.Denied, page.Observed = page.Allowed+m.Allowed, page.Denied+m.Denied, page.Observed+m.Observed
 		if m.P99 > 0 {
 			page.P50, page.P99 = m.P50, m.P99
 		}
@@ -141,7 +143,7 @@ func (p *Pages) home(v *Visit) (Answer, error) {
 func (p *homePage) someAgents(v *Visit, now time.Time) error {
 	called := p.Activity.Agents
 	sorting.Stable(called, func(a, b api.AgentActivity) int {
-		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed, a.Allowed))
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Allowed+b.Observed, a.Allowed+a.Observed))
 	})
 	called = called[:min(len(called), homeAgents)]
 	first := url.Values{}
@@ -158,7 +160,7 @@ func (p *homePage) someAgents(v *Visit, now time.Time) error {
 		one.AgentStatus = found[i]
 		for n := range called {
 			if c := &called[n]; c.Agent == one.ID {
-				one.Allowed, one.Denied, one.Last = c.Allowed, c.Denied, ago(v.Language, now.Sub(c.Last))
+				one.Allowed, one.Denied, one.Observed, one.Last = c.Allowed, c.Denied, c.Observed, ago(v.Language, now.Sub(c.Last))
 			}
 		}
 	}
@@ -190,7 +192,7 @@ func attention(l *lang.Language, g api.GatewayStatus, now time.Time) string {
 // firstRun lists the steps that remain after init.
 func (p *homePage) firstRun(l *lang.Language) {
 	steps := []step{
-		{Text: l.T("Send a call through the gateway"), Why: l.T("Point a client to an agent's address below; its calls then appear here."), Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
+		{Text: l.T("Send a call through the gateway"), Why: l.T("Point a client to an agent's address, which is on the page of the agent. Its calls then appear here."), Command: "powerbox call", Done: p.Activity.Head.Size > 0 && len(p.Activity.Agents) > 0},
 		{Text: l.T("Enforce at one agent"), Why: l.T("In observe mode, calls are recorded and never refused. The report says what each level would refuse."), Command: "powerbox report", Done: p.Activity.Served.Enforcing > 0},
 		{Text: l.T("Name a witness"), Why: l.T("Without one, a restored older copy of the log cannot be told from the newest."), Command: "powerbox witness --help", Done: p.Activity.Head.Witnesses > 0},
 	}
