@@ -3,7 +3,9 @@ package e2e
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestATK146_ARevocationOvertakesAnApproval revokes everything of a user, a holder or an agent when
@@ -37,15 +39,36 @@ func tryATK146ARevocationOvertakesAnApproval(t *testing.T) {
 		if again == id {
 			t.Errorf("ATK-146 %s: the agent waits for the same question", what)
 		}
-		_, all := w.asPerson("alice", http.MethodGet, "/v1/approvals", nil)
-		if !slices.ContainsFunc(all["you_approved"].([]any), func(one any) bool {
-			return one.(map[string]any)["id"] == id && one.(map[string]any)["revocable"] == false
-		}) {
-			t.Errorf("ATK-146 %s: the interface lists %v; want %s, not revocable", what, all["you_approved"], id)
-		}
+		w.listsApproval(what, id, false)
 		w.answers("alice", again, map[string]any{})
-		if got := capabilities(t, alice.asksForReports()); len(got) != 1 {
-			t.Errorf("ATK-146 %s: the second approval gave %d capabilities; want 1", what, len(got))
+		for begun := time.Now().Unix(); time.Now().Unix() <= begun+1; { // a revocation is for all of its second
+			time.Sleep(50 * time.Millisecond)
 		}
+		got := capabilities(t, alice.asksForReports())
+		if len(got) != 1 {
+			t.Errorf("ATK-146 %s: the second approval gave %d capabilities; want 1", what, len(got))
+			continue
+		}
+		w.listsApproval(what, again, true)
+		w.write("held.jwt", got[0].Token)
+		if out := w.must("explain", "held.jwt"); !strings.Contains(out, "holds") {
+			t.Errorf("ATK-146 %s: before, explain says %s", what, out)
+		}
+		w.must(append([]string{"revoke"}, flags(alice)...)...)
+		w.listsApproval(what, again, false)
+		if out, code := w.cli("explain", "held.jwt"); code == 0 || !strings.Contains(out, "was revoked") {
+			t.Errorf("ATK-146 %s: explain of what was collected ends with %d: %s; want it to say that it was revoked", what, code, out)
+		}
+	}
+}
+
+// listsApproval expects an approval of alice, and whether it can be taken back.
+func (w *town) listsApproval(what, id string, revocable bool) {
+	w.t.Helper()
+	_, all := w.asPerson("alice", http.MethodGet, "/v1/approvals", nil)
+	if !slices.ContainsFunc(all["you_approved"].([]any), func(one any) bool {
+		return one.(map[string]any)["id"] == id && one.(map[string]any)["revocable"] == revocable
+	}) {
+		w.t.Errorf("ATK-146 %s: the interface lists %v; want %s, revocable %t", what, all["you_approved"], id, revocable)
 	}
 }

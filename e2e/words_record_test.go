@@ -26,8 +26,10 @@ func TestATK84_AgentsWordsWaitForAnApproval(t *testing.T) {
 		b := newBank(t, bankOptions{})
 		host := newOKP(t)
 		marked := func(name string) map[string]any {
-			return within("transfer_money", args("to", args("in", []any{"WORDS-" + name + strings.Repeat("x", 5000)})))
+			return within("transfer_money", args("to", args("in", []any{"WORDS-" + name + strings.Repeat("x", 4000)})))
 		}
+		_, long := b.register(newOKP(t), map[string]any{"name": "Long", "capabilities": []any{within("transfer_money", args("to", strings.Repeat("x", 5000)))}})
+		b.want("constraints beyond the bounds of a capability", long, http.StatusBadRequest, "invalid_request")
 		m, r := b.register(host, map[string]any{"name": "WORDS-name", "reason": "WORDS-reason", "capabilities": []any{marked("first")}})
 		b.want("register", r, http.StatusOK, "")
 		b.want("approve", b.approve("alice", m.code, map[string]any{}), http.StatusOK, "")

@@ -118,6 +118,9 @@ func (p *Provider) bounded(c *Capability, constraints powerbox.Value) (powerbox.
 	if _, sayable := agentauth.Constraints(met); !left || met.Empty() || !sayable {
 		return powerbox.Shape{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "constraints: nothing of capability %q remains under those that are asked for and the server's own", c.Name)
 	}
+	if _, err := powerbox.ParseShape(met.JSON()); err != nil { // a capability has bounds, which wire constraints can exceed
+		return powerbox.Shape{}, agentauth.Errorf(agentauth.CodeInvalidRequest, "constraints of %q: %v", c.Name, err)
+	}
 	return met, nil
 }
 

@@ -55,6 +55,9 @@ func (t Tx) PutCapability(c issuer.Capability) error {
 	if err != nil {
 		return err
 	}
+	if _, err := decode(data); err != nil { // what cannot be read again would be in force and refuse every call
+		return err
+	}
 	return t.exec("capability "+c.ID,
 		"INSERT INTO capability (id, root, parent, agent, holder, requester, principal, grant_id, once, revocation_id, expires, created, made, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		c.ID, c.Root, parentOf(c), c.Agent, c.Holder, c.Requester, c.Principal, c.Grant, c.Once, c.RevocationID, c.Expires.Unix(), c.Created.UnixMilli(), t.made(), data)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/gate"
 )
 
 // logOf is a log of sealed records of one chain.
@@ -44,6 +45,10 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 	head := evidence.Genesis(evidence.ChainID{1})
 	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2 * time.Minute), Details: evidence.Details{Requester: "desk"}})
 	head = log.add(t, head, evidence.Record{Decision: evidence.Allow, Time: now.Add(-2*time.Minute + 40*time.Millisecond), OutcomeStatus: evidence.Achieved, Outcome: []byte(`{"drift":["streams"]}`), Details: evidence.Details{OutcomeOf: "r0"}})
+	observed := evidence.Record{Decision: evidence.Abstain, Time: now.Add(-time.Minute), Details: evidence.Details{Requester: "desk", Reasons: []evidence.Reason{{Code: "capability_missing", Message: "none"}}}}
+	head = log.add(t, head, observed)
+	observed.Details.Reasons = []evidence.Reason{{Code: gate.CodeApproval, Message: "a person decides"}} // and it is decided again
+	head = log.add(t, head, observed)
 	log.add(t, head, evidence.Record{Decision: evidence.Deny, Time: now.Add(-time.Minute), Details: evidence.Details{Requester: "clerk", Reasons: []evidence.Reason{{Code: "constraint_violated", Message: "amount"}}}})
 	a := &Activity{Log: log, Now: func() time.Time { return now }, Head: func(context.Context) ([]byte, error) {
 		return fmt.Appendf(nil, "log.example\n%d\nAAAA\n\n\u2014 log.example abc\n\u2014 witness.example def\n", len(*log)), nil
@@ -56,8 +61,8 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 		t.Fatalf("%d minutes; want 61, without gaps", len(got.Minutes))
 	}
 	then, last := got.Minutes[58], got.Minutes[59]
-	if then.Allowed != 1 || then.P99 != 40 || last.Denied != 1 {
-		t.Errorf("the minutes are %+v and %+v; want 1 allowed in 40 ms, then 1 denied", then, last)
+	if then.Allowed != 1 || then.P99 != 40 || last.Denied != 1 || last.Observed != 1 || last.Allowed != 0 {
+		t.Errorf("the minutes are %+v and %+v; want 1 allowed in 40 ms, then 1 denied and 1 observed", then, last)
 	}
 	if len(got.Reasons) != 1 || got.Reasons[0].Code != "constraint_violated" || len(got.Agents) != 1 || got.Agents[0].Denied != 1 {
 		t.Errorf("agents %+v, reasons %+v", got.Agents, got.Reasons)
@@ -65,8 +70,8 @@ func TestActivityCountsTheLastHour(t *testing.T) {
 	if one := got.Agents[0]; one.Drift != 1 || !slices.Equal(one.Callers, []string{"clerk", "desk"}) {
 		t.Errorf("callers %v, drift %d; want clerk and desk, 1", one.Callers, one.Drift)
 	}
-	if got.Head.Size != 3 || got.Head.Witnesses != 1 || !got.Since.Equal(now.Add(-time.Hour).Truncate(time.Minute)) {
-		t.Errorf("head %+v since %s; want 3 records, 1 witness, the whole hour", got.Head, got.Since)
+	if got.Head.Size != 5 || got.Head.Witnesses != 1 || !got.Since.Equal(now.Add(-time.Hour).Truncate(time.Minute)) {
+		t.Errorf("head %+v since %s; want 5 records, 1 witness, the whole hour", got.Head, got.Since)
 	}
 	now = now.Add(2 * time.Hour)
 	if got, err = a.Report(t.Context(), func(string) bool { return true }); err != nil || len(got.Agents) != 0 {

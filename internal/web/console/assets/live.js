@@ -84,7 +84,7 @@
   source.addEventListener("error", () => {
     lost ||= new Date();
     says.classList.add("warn");
-    says.textContent = t("The connection is lost since {0}.", clock(lost)) + " " + (source.readyState === EventSource.CLOSED ? t("Reload the page.") : t("Trying again."));
+    says.textContent = t("The connection is lost since {0}.", clock(lost)) + " " + (source.readyState === EventSource.CLOSED ? t("Reload the page, and log in again if it asks.") : t("Trying again."));
   });
   source.addEventListener("skipped", (event) => {
     says.textContent = t("{0} records came too fast, and are not shown. Search the evidence for them.", event.data);
