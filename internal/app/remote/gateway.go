@@ -128,7 +128,7 @@ func Run(ctx context.Context, p Process, o Options) (err error) {
 	background, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { g.follower.Run(background) })
-	wg.Go(func() { g.spool.Ship(background, Sends(g.spool, g.client), g.log) })
+	wg.Go(func() { g.spool.Ship(background, g.sends(), g.log) })
 	wg.Go(func() { g.watchEnd(background) })
 	wg.Go(func() { g.holds.tend(background) })
 	wg.Go(func() { gateway.Release(background, g.holds, func() *gateway.Gateway { return g.face.Load().gateway }) })

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/periodic"
+	"github.com/powerbox-project/powerbox/internal/remote/link"
+	"github.com/powerbox-project/powerbox/internal/store/spool"
 )
 
 // ReachedFile keeps how far the feed was followed, over restarts.
@@ -76,6 +78,22 @@ func (g *remoteGateway) wentBack(had, has int64) {
 	g.log.Error("calls are refused", slog.String("why", why))
 }
 
+// forked stops serving: the server takes no record of this state any more, so that the
+// evidence would lack every call.
+func (g *remoteGateway) forked(err error) {
+	why := g.adviseForked(err).Error()
+	if g.follower.Older() == why {
+		return
+	}
+	g.follower.Distrust(why)
+	g.log.Error("calls are refused", slog.String("why", why))
+}
+
+func (g *remoteGateway) adviseForked(err error) error {
+	return fmt.Errorf("%w. %s is an older copy, is used by two gateways, or has the spool of another one. Start the gateway with its newest state, once; "+
+		"or close it at the server (powerbox gateway close %s) and enroll a new --state", err, g.options.State, g.enrolled.Gateway)
+}
+
 // checkOlder compares the server with the state that the gateway saw before the start.
 func (g *remoteGateway) checkOlder(ctx context.Context) error {
 	why, err := os.ReadFile(filepath.Join(g.options.State, OlderName))
@@ -87,24 +105,49 @@ func (g *remoteGateway) checkOlder(ctx context.Context) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	g.compareEnd(ctx)
+	if err := g.compareEnd(ctx); errors.Is(err, spool.ErrForked) {
+		return g.adviseForked(err) // nothing was decided yet that the server would not take
+	}
 	return nil
 }
 
-// compareEnd asks where the chain of this gateway ends at the server.
-func (g *remoteGateway) compareEnd(ctx context.Context) {
+// compareEnd asks where the chain of this gateway ends at the server. The error says that
+// the records here do not continue it.
+func (g *remoteGateway) compareEnd(ctx context.Context) error {
 	sent := g.spool.Sent()
 	head, err := g.client.ChainEnd(ctx)
 	if err != nil {
 		g.log.WarnContext(ctx, "whether the server is an older copy cannot be told now", slog.Any("error", err))
-		return
+		return nil
 	}
 	if head.Sequence < sent {
 		g.wentBack(sent, head.Sequence)
+	}
+	return g.spool.Continues(head)
+}
+
+// compare is compareEnd while calls are served.
+func (g *remoteGateway) compare(ctx context.Context) {
+	if err := g.compareEnd(ctx); errors.Is(err, spool.ErrForked) {
+		g.forked(err)
+	} else if err != nil {
+		g.log.WarnContext(ctx, "whether the server is an older copy cannot be told now", slog.Any("error", err))
+	}
+}
+
+// sends carries records to the server, and compares at once where it refuses them.
+func (g *remoteGateway) sends() spool.Send {
+	send := Sends(g.spool, g.client)
+	return func(ctx context.Context, records [][]byte) (int64, error) {
+		next, err := send(ctx, records)
+		if errors.Is(err, link.ErrConflict) {
+			g.compare(ctx)
+		}
+		return next, err
 	}
 }
 
 // watchEnd compares until ctx ends.
 func (g *remoteGateway) watchEnd(ctx context.Context) {
-	periodic.Later(ctx, compareEvery, g.compareEnd)
+	periodic.Later(ctx, compareEvery, g.compare)
 }

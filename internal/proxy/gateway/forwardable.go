@@ -530,7 +530,15 @@ func (g *Gateway) bind(ctx context.Context, x *decided, said a2a.Response) error
 		return nil
 	}
 	tasks, ended := said.Told()
-	x.learned.ended = append(x.learned.ended, ended...)
+	for _, task := range ended {
+		fresh, err := x.learned.names.add(reference{anEnd, task})
+		if err != nil {
+			return err
+		}
+		if fresh {
+			x.learned.ended = append(x.learned.ended, task)
+		}
+	}
 	for _, t := range tasks {
 		if x.learned.begun == "" && x.call.Method.IsMessage() {
 			x.learned.begun = t.Task
@@ -543,7 +551,11 @@ func (g *Gateway) bind(ctx context.Context, x *decided, said a2a.Response) error
 			if name.id == "" || name == contextNamed(x.call.Context) {
 				continue
 			}
-			if err := g.bindOne(ctx, x, name); err != nil {
+			fresh, err := x.learned.names.add(name)
+			if err == nil && fresh {
+				err = g.bindOne(ctx, x, name)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -583,11 +595,17 @@ func (g *Gateway) taken(w http.ResponseWriter, x *decided) {
 	})
 }
 
+// endTime is how long the ends of tasks may take.
+const endTime = 10 * time.Second
+
 // end ends the capabilities of the tasks that the answer said have ended.
 func (g *Gateway) end(at decision) {
 	x := at.taken()
-	ctx := context.WithoutCancel(x.request.Context())
-	for _, task := range x.learned.ended {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.request.Context()), endTime)
+	defer cancel()
+	ended := x.learned.ended
+	x.learned.ended = nil
+	for _, task := range ended {
 		if err := g.config.Tasks.End(ctx, x.ID, x.call.Tenant, task); err != nil {
 			g.config.Log.ErrorContext(ctx, "the capabilities of an ended task stay until they expire", "agent", x.ID, "error", err)
 		}

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"slices"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
@@ -25,7 +27,40 @@ const (
 	aContext
 	aSession    // of MCP
 	sendsToURLs // a session whose client sends people to URLs
+	anEnd       // of a task, among the names of an answer
 )
+
+// names are those that one answer told, each once.
+type names struct {
+	told  map[reference]bool
+	bytes int
+}
+
+const (
+	// maxNames bounds the names of one answer: an agent can stream new ones without end.
+	maxNames = 64 << 10
+	// nameBytes is what a name takes beside its characters.
+	nameBytes = 64
+)
+
+// errNames is an answer with more names than one call is about.
+var errNames = errors.New("the answer names more tasks and contexts than one call is about")
+
+// add reports whether a name is new in the answer.
+func (n *names) add(name reference) (fresh bool, err error) {
+	if n.told[name] {
+		return false, nil
+	}
+	if n.bytes += len(name.id) + nameBytes; n.bytes > maxNames {
+		return false, errNames
+	}
+	if n.told == nil {
+		n.told = map[reference]bool{}
+	}
+	name.id = strings.Clone(name.id) // and not the event that it stands in
+	n.told[name] = true
+	return true, nil
+}
 
 func taskNamed(id string) reference    { return reference{aTask, id} }
 func contextNamed(id string) reference { return reference{aContext, id} }

@@ -201,6 +201,9 @@ func (w *bufferedAnswer) result(x *decoded) (answer []byte, text string, failed 
 	if err != nil {
 		return nil, "the call failed: " + err.Error(), true
 	}
+	if len(body) > maxAnswer { // in JSON it can be larger than it came
+		return nil, "the call was made, and its answer cannot be kept: as JSON it is larger than 16 MiB", true
+	}
 	a, good := a2a.ReadAnswer(body)
 	if !good || w.status >= http.StatusBadRequest {
 		if a.Text == "" {

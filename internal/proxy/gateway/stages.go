@@ -103,7 +103,8 @@ type notes struct {
 
 // learned is what an answer told, for the record of the outcome.
 type learned struct {
-	ended      []string // tasks that the answer says have ended
+	names      names    // tasks and contexts that the answer told
+	ended      []string // tasks that the answer says have ended, and whose capabilities have not
 	begun      string   // the task that the answer says the message began, "" for none
 	drifted    []string // what the agent did that its card does not declare
 	refusedAsk bool     // the answer asked what configuration does not let through

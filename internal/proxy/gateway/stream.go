@@ -164,6 +164,7 @@ func (s *stream) errorIn(said a2a.Response) (code int64, wrong bool) {
 // the call is over, and otherwise before the end of the stream (ATK-75).
 func (s *stream) conclude() error {
 	if s.recorded {
+		s.gateway.end(s.call) // a task can end behind the event that concluded the call
 		return nil
 	}
 	s.recorded = true

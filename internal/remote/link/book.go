@@ -74,7 +74,7 @@ func (b *Book) Close() error { return b.db.Close() }
 // Put stores a call, or what has become of it. A new one is refused with
 // [ErrBookFull] where there are too many.
 func (b *Book) Put(e HeldEntry) error {
-	data, err := json.Marshal(e)
+	data, err := encode(e)
 	if err != nil {
 		return err
 	}

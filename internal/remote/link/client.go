@@ -57,7 +57,7 @@ func (c *Client) call(ctx context.Context, path string, question, answer any) er
 
 // callFor is call with its own time.
 func (c *Client) callFor(ctx context.Context, within time.Duration, path string, question, answer any) error {
-	body, err := json.Marshal(question)
+	body, err := encode(question)
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,20 @@ func (c *Client) callFor(ctx context.Context, within time.Duration, path string,
 	return do(c.Transport, r, answer)
 }
 
+// encode writes JSON with every character as it stands. A record has one form, in which < is
+// <: the server refuses one in which it is escaped, and every record behind it. An answer
+// that is within its limit stays so.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	err := to.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+// ErrConflict says that the server refuses what does not follow what it has.
+var ErrConflict = errors.New("it does not follow what the server has")
+
 func do(transport http.RoundTripper, r *http.Request, answer any) error {
 	response, err := transport.RoundTrip(r)
 	if err != nil {
@@ -89,7 +103,11 @@ func do(transport http.RoundTripper, r *http.Request, answer any) error {
 			Detail string `json:"detail"`
 		}
 		_ = json.Unmarshal(data, &problem) // what can be had of the explanation
-		return fmt.Errorf("%s: %s %s", r.URL.Path, response.Status, problem.Detail)
+		err := fmt.Errorf("%s: %s %s", r.URL.Path, response.Status, problem.Detail)
+		if response.StatusCode == http.StatusConflict {
+			err = fmt.Errorf("%w: %w", ErrConflict, err)
+		}
+		return err
 	}
 	return json.Unmarshal(data, answer)
 }

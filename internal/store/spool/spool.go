@@ -310,6 +310,9 @@ func (s *Spool) follow(payload []byte, sequence int64, begins bool) error {
 		return err
 	}
 	d := sealed.Record().Details
+	if by := sealed.Record(); by.AgentID != s.config.Agent || d.Recorder != s.config.Recorder {
+		return fmt.Errorf("record %q is of %s by %s, and this is the spool of %s by %s", by.ID, by.AgentID, d.Recorder, s.config.Agent, s.config.Recorder)
+	}
 	if begins {
 		s.head.Sequence, s.head.Hash = sequence, sealed.Prev()
 	}
