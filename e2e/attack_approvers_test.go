@@ -84,3 +84,54 @@ func tryATK149AYesOfAFrozenPersonDoesNotCount(t *testing.T) {
 		}
 	}
 }
+
+// TestATK149_AYesThatCountsNoMoreIsGivenAgain changes the rules while a question waits for its
+// second person. The first person's yes counted by a group, which the server does not know any
+// more. That person can approve again, and is still one person.
+func TestATK149_AYesThatCountsNoMoreIsGivenAgain(t *testing.T) {
+	onStores(t, tryATK149AYesThatCountsNoMoreIsGivenAgain)
+}
+
+func tryATK149AYesThatCountsNoMoreIsGivenAgain(t *testing.T) {
+	w := start(t, options{
+		policies: asking, dev: reviewers,
+		agent: `    tenant: first
+  - {id: one, upstream: "http://127.0.0.1:9", tenant: first}
+  - {id: two, upstream: "http://127.0.0.1:9", tenant: second}
+  - {id: three, upstream: "http://127.0.0.1:9", tenant: third}
+`,
+		extra: `approvals:
+  rules: [{agent: documents, approvers: ["role:approver"], people: 2}]
+operators:
+  roles:
+    - {role: approver, who: ["group:finance", "user:dora"], tenants: [first]}
+    - {role: approver, who: ["group:finance", "user:eve"], tenants: [second]}
+    - {role: approver, who: ["user:carol", "user:eve"], tenants: [third]}
+`,
+	})
+	label := func(from, to string) {
+		t.Helper()
+		w.rewrite("powerbox.yaml", "    tenant: "+from+"\n", "    tenant: "+to+"\n")
+		w.run("config", "reload")
+	}
+	alice := w.caller(aliceToken)
+	id := pendingIn(t, alice.asksForReports())
+	w.answers("carol", id, map[string]any{})
+	if slices.Contains(w.waiting("carol", "reviews"), id) {
+		t.Error("ATK-149 the question waits for a person whose yes counts")
+	}
+	label("first", "second")
+	if !slices.Contains(w.waiting("carol", "reviews"), id) {
+		t.Error("ATK-149 the question does not wait for a person whose yes counts no more")
+	}
+	if q := w.answers("carol", id, map[string]any{}); q["status"] != "pending" || len(q["answers"].([]any)) != 1 {
+		t.Errorf("ATK-149 after one person's yes, given twice: %v %v", q["status"], q["answers"])
+	}
+	label("second", "third") // carol is named, and is one person
+	if status, q := w.asPerson("carol", http.MethodPost, "/v1/approvals/"+id, map[string]any{}); status == http.StatusOK {
+		t.Errorf("ATK-149 a yes that counts was given again: %v", q)
+	}
+	if q := w.answers("eve", id, map[string]any{}); q["status"] != "approved" {
+		t.Errorf("ATK-149 after two of two: %v", q["status"])
+	}
+}

@@ -113,6 +113,16 @@ func (p *tenants) newest(agent string) string {
 	return all[0].ID
 }
 
+// answered is the status and the text of an answer.
+func (p *tenants) answered(role, method, path, body string) (status int, said string) {
+	p.t.Helper()
+	text := p.said(role, method, path, body)
+	if _, err := fmt.Sscanf(text, "HTTP %d", &status); err != nil {
+		p.t.Fatal(err)
+	}
+	return status, text
+}
+
 // said is an answer, with its status and the headers that say something.
 func (p *tenants) said(role, method, path, body string) string {
 	p.t.Helper()

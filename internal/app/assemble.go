@@ -27,6 +27,7 @@ import (
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/issuing/registry"
+	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/proxy/gateway"
 	"github.com/powerbox-project/powerbox/internal/remote/witness"
 	"github.com/powerbox-project/powerbox/internal/shed"
@@ -76,10 +77,9 @@ type Instance struct {
 	scores    *api.Scores
 	agreed    *registry.Agreed
 	cards     registry.CardReader // that the pages read
-	// invitation is the message to the first administrator, "" where there is one.
-	invitation string
-	unused     bool         // nothing had been recorded when it was opened
-	live       *liveSources // of collections that other systems have
+	administering
+	unused bool         // nothing had been recorded when it was opened
+	live   *liveSources // of collections that other systems have
 
 	desk     *approval.Desk     // nil where nothing is left to people
 	told     *approval.Webhooks // nil without webhooks
@@ -89,6 +89,14 @@ type Instance struct {
 	began    time.Time               // since when used proofs are remembered
 	before   *proxy.UsedProofs       // those of the process before this one; nil for none
 	memories map[string]*gate.Memory // of used proofs, by kind
+}
+
+// administering is about the people who administer the server.
+type administering struct {
+	// invitation is the message to the first administrator, "" where there is one.
+	invitation string
+	// seen are those who came since the start, some of them by a group.
+	seen people.Administrators
 }
 
 // New returns an instance that has its configuration alone.

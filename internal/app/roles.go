@@ -59,7 +59,23 @@ func administers(g people.Given) bool { return g.Role == people.RoleAdministrato
 // rights are what a person may do here by roles.
 func (i *Instance) rights(dev bool) func(people.Person) people.Rights {
 	return func(who people.Person) people.Rights {
-		return people.RightsOf(i.given(dev), who.Principal, who.Groups)
+		rights := people.RightsOf(i.given(dev), who.Principal, who.Groups)
+		i.seen.See(who, rights)
+		return rights
+	}
+}
+
+// administrators are the people who administer the whole server: those whom the configuration
+// names, and those by a group who were seen since the start.
+func (i *Instance) administrators(dev bool) func() []string {
+	return func() []string {
+		all := i.seen.All()
+		for _, g := range i.given(dev) {
+			if administers(g) {
+				all = append(all, g.Who...)
+			}
+		}
+		return all
 	}
 }
 
@@ -100,7 +116,7 @@ func (i *Instance) approvers(agent string) (who, groups []string) {
 // operators says who operates by /v1: with the shared token, unless it is switched off, or
 // with a session of powerbox login.
 func (i *Instance) operators(a Assembly, token string) api.Operators {
-	out := api.Operators{Rights: i.rights(a.Dev)}
+	out := api.Operators{Rights: i.rights(a.Dev), Administrators: i.administrators(a.Dev)}
 	if i.Config.Operators.Token {
 		out.Token = token
 	}

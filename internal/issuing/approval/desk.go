@@ -316,7 +316,7 @@ func (d *Desk) Questions(ctx context.Context, who Person) (own, review []Questio
 	})
 	for _, q := range open {
 		switch {
-		case !q.Open(now) || !q.MayAnswer(who, now) || q.Answered(who):
+		case !q.WaitsFor(who, now):
 		case q.Principal == who.Principal:
 			own = append(own, q)
 		default:
@@ -344,7 +344,7 @@ func (d *Desk) Answer(ctx context.Context, who Person, id string, a Answer) (Que
 			return err
 		case !q.Open(now):
 			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "the request has been answered, or its time is over; the agent can ask again")
-		case q.Answered(who):
+		case !q.WaitsFor(who, now):
 			return agentauth.Errorf(agentauth.CodeAlreadyGranted, "you have answered; it waits for another person")
 		case a.Seen != "" && a.Seen != Digest(q):
 			return errChanged()
@@ -393,7 +393,9 @@ func (d *Desk) answered(tx Tx, q Question, who Person, a Answer, now time.Time) 
 		return q, errChanged()
 	}
 	asked := q // as it was shown
-	q.Answers = append(slices.Clone(q.Answers), Given{By: who.Principal, Approve: a.Approve, At: now, Digest: digest, Passkey: a.Passkey, Counts: q.counts(who, now)})
+	// An earlier answer counts no more, or the question would not wait for this one.
+	q.Answers = slices.DeleteFunc(slices.Clone(q.Answers), func(g Given) bool { return g.By == who.Principal })
+	q.Answers = append(q.Answers, Given{By: who.Principal, Approve: a.Approve, At: now, Digest: digest, Passkey: a.Passkey, Counts: q.counts(who, now)})
 	if a.Approve {
 		q.Chosen = chosen
 	}

@@ -165,6 +165,14 @@ func (q Question) Answered(who Person) bool {
 	return slices.ContainsFunc(q.Answers, func(g Given) bool { return g.By == who.Principal })
 }
 
+// WaitsFor reports whether a question waits for a person: it is open, the person is asked, and
+// has given no answer that counts. After a change of rules or roles an earlier yes can count for
+// nothing (ATK-149), and its person can give it again.
+func (q Question) WaitsFor(who Person, now time.Time) bool {
+	return q.Open(now) && q.MayAnswer(who, now) &&
+		!slices.ContainsFunc(q.Answers, func(g Given) bool { return g.By == who.Principal && (!g.Approve || len(g.Counts) > 0) })
+}
+
 // counts are the needs that an answer of a person's counts for.
 func (q Question) counts(who Person, now time.Time) []int {
 	var out []int

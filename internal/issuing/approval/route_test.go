@@ -67,7 +67,7 @@ func TestATK149_EarlierAnswersCountForTheNeedsOfNow(t *testing.T) {
 	approvers := []string{"user:bob", "user:carol"}
 	d := &Desk{config: Config{Timeout: time.Hour, Now: func() time.Time { return noon }, Approvers: func(string) (who, groups []string) { return approvers, nil }}}
 	d.config.Rules = []Rule{{Need: Need{Groups: []string{"finance"}, People: 2}, Approvers: true}}
-	q := Question{Agent: "documents", Principal: "user:alice", State: issuer.StatePending, Created: noon, Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "o"}}}}}
+	q := Question{Agent: "documents", Principal: "user:alice", State: issuer.StatePending, Created: noon, Expires: noon.Add(time.Hour), Matters: []issuer.Matter{{Grant: "g", Operations: []issuer.Operation{{Name: "o"}}}}}
 	q.Needs, _ = d.route(q.Agent, q.Matters)
 	for _, who := range []Person{person("user:bob"), person("user:carol"), person("user:dora", "finance")} {
 		q.Answers = append(q.Answers, Given{By: who.Principal, Approve: true, Counts: q.counts(who, noon)})
@@ -87,6 +87,14 @@ func TestATK149_EarlierAnswersCountForTheNeedsOfNow(t *testing.T) {
 	}
 	if counted(q) != 3 {
 		t.Error("the stored question was changed")
+	}
+	for _, c := range []struct {
+		who   Person
+		waits bool
+	}{{person("user:dora", "finance"), true}, {person("user:carol"), false}, {person("user:bob"), false}, {person("user:eve", "finance"), true}} {
+		if got := d.routed(q); got.WaitsFor(c.who, noon) != c.waits {
+			t.Errorf("a role ended, and the question waits for %s: %t; want %t", c.who.Principal, !c.waits, c.waits)
+		}
 	}
 	if q.State = issuer.StateApproved; counted(d.routed(q)) != 3 {
 		t.Error("an answered question was changed")

@@ -77,14 +77,21 @@ func (i *Issuer) Frozen(id string) bool { return i.revoked.Load().frozen[id] }
 // FrozenPrincipal reports whether a freeze is in force for a principal, by its name or by
 // its pseudonym at any agent.
 func (i *Issuer) FrozenPrincipal(principal string) bool {
-	if len(i.revoked.Load().frozen) == 0 {
-		return false
-	}
-	ids := []string{principal, i.Pseudonym(issuerItself, principal)}
+	return len(i.revoked.Load().frozen) > 0 && i.FrozenAny(i.namesOf(principal))
+}
+
+// namesOf are the names by which a freeze can mean a principal: its own, and its pseudonyms.
+func (i *Issuer) namesOf(principal string) []string {
+	names := []string{principal, i.Pseudonym(issuerItself, principal)}
 	for id := range i.all() {
-		ids = append(ids, i.Pseudonym(id, principal))
+		names = append(names, i.Pseudonym(id, principal))
 	}
-	return i.FrozenAny(ids)
+	return names
+}
+
+// Means reports whether a freeze of the target stops a principal.
+func (i *Issuer) Means(target, principal string) bool {
+	return target == principal || pseudonym.MatchString(target) && slices.Contains(i.namesOf(principal), target)
 }
 
 // FrozenAny reports whether a freeze is in force for any of the ids.

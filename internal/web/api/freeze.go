@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
+	"github.com/powerbox-project/powerbox/internal/people"
 )
 
 // FreezeStatus is a freeze, or the thaw of one, as operators see it.
@@ -59,6 +60,25 @@ func (a *Admin) mayStop(r *http.Request, thaws bool, target string) error {
 	return nil
 }
 
+// mayFreeze refuses to freeze people for whom no one might be left to thaw: the caller, and
+// administrators unless the caller is one. A freeze of a person ends their login, too, and
+// administrators are who can take the role from a caller.
+func (a *Admin) mayFreeze(r *http.Request, target string) error {
+	by := callerOf(r)
+	if a.Issuer.Means(target, by.name) {
+		return status{http.StatusBadRequest, "this is you; have another operator do it"}
+	}
+	if by.rights.May(people.Administer) || a.Operators.Administrators == nil {
+		return nil
+	}
+	for _, principal := range a.Operators.Administrators() {
+		if a.Issuer.Means(target, principal) {
+			return status{http.StatusForbidden, target + " administers this server, and a freeze ends their login. This needs the permission " + people.Administer.String() + ". You can freeze agents, and revoke what a person's agents have"}
+		}
+	}
+	return nil
+}
+
 // stop answers a freeze or a thaw.
 func (a *Admin) stop(thaws bool, do func(ctx context.Context, operator, target, reason string) (issuer.Revocation, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
@@ -69,8 +89,10 @@ func (a *Admin) stop(thaws bool, do func(ctx context.Context, operator, target, 
 		if err := a.mayStop(r, thaws, body.Target); err != nil {
 			return nil, err
 		}
-		if !thaws && operator(r) == body.Target { // no operator might be left to thaw
-			return nil, status{http.StatusBadRequest, "this is you; have another operator do it"}
+		if !thaws {
+			if err := a.mayFreeze(r, body.Target); err != nil {
+				return nil, err
+			}
 		}
 		event, err := do(r.Context(), operator(r), body.Target, body.Reason)
 		return freezeStatus(event), err

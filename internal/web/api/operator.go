@@ -30,6 +30,9 @@ type Operators struct {
 	Rights func(people.Person) people.Rights
 	// Login says how a person gets a session.
 	Login operators.Login
+	// Administrators are the people who administer the server, as far as it knows them; nil
+	// for none.
+	Administrators func() []string
 }
 
 // scope says how an operation keeps to the agents of its caller.

@@ -135,7 +135,7 @@ func (k *Console) deskPage(v *visit, who provider.Person, q approval.Question) (
 	now := k.config.Now()
 	page := deskPage{
 		Question: q, Says: deskSays(v.Language, q, now), By: cmp.Or(q.Requester, q.Holder), Named: q.Requester != "", State: string(q.At(now)), Fresh: k.fresh(v), Passkeys: k.passkeys != nil,
-		Open: q.Open(now) && !q.Answered(who), Mine: q.Principal == who.Principal, typed: typed{Seen: approval.Digest(q)}, Risky: q.Writes(), Given: q.Answers,
+		Open: q.WaitsFor(who, now), Mine: q.Principal == who.Principal, typed: typed{Seen: approval.Digest(q)}, Risky: q.Writes(), Given: q.Answers,
 	}
 	for _, i := range changesFirst(q.Matters) {
 		page.Asks = append(page.Asks, deskAskOf(q, i, q.Matters[i], now))
