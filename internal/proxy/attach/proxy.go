@@ -121,16 +121,27 @@ func (a *Attach) forward(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// Its calls may go elsewhere than where its card is.
+	// Its calls may go elsewhere than where its card is. A URL that two cards claim is of neither:
+	// one of them would get what is for the other (ATK-156).
+	var of []*peer
+	var below string
 	for _, name := range a.names() {
 		known, err := a.peers[name].card.get(r.Context())
 		if err != nil {
 			continue
 		}
 		if path, ok := pathOf(r.URL, known.agent.URL); ok {
-			a.below(w, r, a.peers[name], path, "")
-			return
+			of, below = append(of, a.peers[name]), path
 		}
+	}
+	switch len(of) {
+	case 0:
+	case 1:
+		a.below(w, r, of[0], below, "")
+		return
+	default:
+		http.Error(w, "the cards of "+of[0].Name+" and "+of[1].Name+" both claim this URL; call the agent at /agents/NAME of this process", http.StatusForbidden)
+		return
 	}
 	http.Error(w, "this proxy leads to the configured agents alone, by http: "+strings.Join(a.names(), ", "), http.StatusForbidden)
 }
