@@ -1,15 +1,20 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,5 +180,55 @@ func TestATK156_AURLThatTwoCardsClaim(t *testing.T) {
 	status, said := do(t, &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy)}}, r)
 	if n := len(evil.got()); n > 0 || status != http.StatusForbidden {
 		t.Errorf("ATK-156 another agent got %d calls: %d %s", n, status, said)
+	}
+}
+
+// TestATK158_CookiesOfAnAgentGoToItAlone has an agent set cookies. To a client of attach, all
+// agents are at one host.
+func TestATK158_CookiesOfAnAgentGoToItAlone(t *testing.T) {
+	w := start(t, options{})
+	var got sync.Map // the Cookie header, by agent
+	config := "agents:\n"
+	for _, name := range []string{"good", "evil"} {
+		card := map[string]any{}
+		at := httpServer(t, func(out http.ResponseWriter, r *http.Request) {
+			out.Header().Set("Content-Type", "application/json")
+			if r.Method == http.MethodGet {
+				_ = json.NewEncoder(out).Encode(card)
+				return
+			}
+			got.Store(name, r.Header.Get("Cookie"))
+			for _, more := range []string{"", "; Path=/", "; Path=/agents/evil", "; Domain=127.0.0.1; Path=/"} {
+				out.Header().Add("Set-Cookie", name+strconv.Itoa(len(more))+"=secret; HttpOnly"+more)
+			}
+			_, _ = io.WriteString(out, `{"jsonrpc":"2.0","id":1,"result":`+readEvent+`}`)
+		})
+		maps.Copy(card, claims(name, "", map[string]any{"url": at, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}))
+		delete(card, "capabilities")
+		config += "  - {name: " + name + ", card: \"" + at + "\"}\n"
+	}
+	a := w.attach("attach", newKey(t), config)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"good", "evil", "good"} {
+		r, err := http.NewRequest(http.MethodPost, a.agentURL(name), bytes.NewReader(text("SendMessage", "hello")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("A2A-Version", "1.0")
+		if status, said := do(t, &http.Client{Jar: jar}, r); status != http.StatusOK || !strings.Contains(said, "READ") {
+			t.Fatalf("%s: %d %s", name, status, said)
+		}
+	}
+	for name, other := range map[string]string{"good": "evil", "evil": "good"} {
+		if sent, _ := got.Load(name); strings.Contains(sent.(string), other) {
+			t.Errorf("ATK-158 %s got the cookies %s", name, sent)
+		}
+	}
+	if sent, _ := got.Load("good"); strings.Count(sent.(string), "=secret") != 4 {
+		t.Errorf("ATK-158 an agent does not get its own cookies: %s", sent)
 	}
 }

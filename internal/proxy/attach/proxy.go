@@ -252,6 +252,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 			if err := p.leadsOn(answer); err != nil {
 				return err
 			}
+			p.confine(answer.Header)
 			err := look(answer, p)
 			if answer.ContentLength == 0 {
 				// Flushed alone, headers would not be the end any more, and gRPC
@@ -276,6 +277,26 @@ func (p passed) leadsOn(answer *http.Response) error {
 		return nil
 	}
 	return fmt.Errorf("the agent sends its callers elsewhere (status %d)", answer.StatusCode)
+}
+
+// confine has cookies of an agent go to that agent alone. All agents are at our host, and a
+// client would send a cookie of one to every other (ATK-158). A client that uses us as its
+// proxy knows the agents' own hosts.
+func (p passed) confine(h http.Header) {
+	lines := h.Values("Set-Cookie")
+	here, err := url.Parse(p.card.PublicURL)
+	if len(lines) == 0 || err != nil || here.Host == "" {
+		return
+	}
+	h.Del("Set-Cookie")
+	for _, line := range lines {
+		cookie, err := http.ParseSetCookie(line)
+		if err != nil {
+			continue
+		}
+		cookie.Domain, cookie.Path = "", here.EscapedPath()
+		h.Add("Set-Cookie", cookie.String())
+	}
 }
 
 // ofRequest returns a request without the headers of one connection alone (RFC 9110,

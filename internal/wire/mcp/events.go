@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"strconv"
+	"time"
 )
 
 // Events passes a stream of server-sent events on (WHATWG HTML, section 9.2), one
@@ -48,10 +51,14 @@ func (e *Events) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (e *Events) Close() error { return e.from.Close() }
 
+// ErrEvents is the root of errors of a stream whose events are not passed on.
+var ErrEvents = errors.New("the stream is not passed on")
+
 var (
-	errEventSize = errors.New("an event of the stream is too large")
-	errLineEnd   = errors.New("the stream has a carriage return that ends no line, which readers take differently")
-	errMark      = errors.New("the stream has a line that begins with a mark of byte order, which readers take differently")
+	errEventSize = fmt.Errorf("%w: an event is too large", ErrEvents)
+	errEventID   = fmt.Errorf("%w: an event has an id of more than 1 KiB, which clients could not send back", ErrEvents)
+	errLineEnd   = fmt.Errorf("%w: a carriage return ends no line, which readers take differently", ErrEvents)
+	errMark      = fmt.Errorf("%w: a line begins with a mark of byte order, which readers take differently", ErrEvents)
 )
 
 // next reads one event, or one part of a line that is none.
@@ -67,6 +74,13 @@ func (e *Events) next() error {
 		}
 		if line, err = e.unmarked(line, err); err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
+		}
+		if value, ok := fieldOf(line, "id"); ok && len(value) > maxEventID {
+			return errEventID
+		}
+		if value, ok := fieldOf(line, "retry"); ok && !soon(value) {
+			e.event = e.event[:begin]
+			continue
 		}
 		if value, ok := fieldOf(line, "event"); ok {
 			e.kind = string(value)
@@ -104,6 +118,22 @@ var mark = []byte("\uFEFF")
 // IsMessage reports whether the event that is judged is one that clients of MCP read: they
 // pass over any other type.
 func (e *Events) IsMessage() bool { return e.kind == "" || e.kind == "message" }
+
+// maxEventID is the length of the longest id of an event, in bytes. Clients send the last one
+// back in a header.
+const maxEventID = 1 << 10
+
+// maxRetry is the longest time that a server may have its clients wait before they resume a
+// stream.
+const maxRetry = time.Minute
+
+// soon reports whether a server has its clients wait for no longer than maxRetry. Some kits
+// wait for as long as the server says, and longer than for any answer. Others take a number
+// that is too large for one that is small (ATK-157).
+func soon(retry []byte) bool {
+	ms, err := strconv.ParseUint(string(retry), 10, 32)
+	return err == nil && time.Duration(ms)*time.Millisecond <= maxRetry
+}
 
 // dataOf returns the text that a line adds to the data of its event.
 func dataOf(line []byte) (value []byte, ok bool) { return fieldOf(line, "data") }
