@@ -122,7 +122,7 @@ func (a *Attach) forward(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// Its calls may go elsewhere than where its card is. A URL that two cards claim is of neither:
-	// one of them would get what is for the other (ATK-156).
+	// one of them would get the calls to the other (ATK-156).
 	var of []*peer
 	var below string
 	for _, name := range a.names() {
