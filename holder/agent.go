@@ -182,14 +182,20 @@ func extensionParams(card powerbox.Value) (powerbox.Value, bool) {
 	return powerbox.Value{}, false
 }
 
-// checkIssuer refuses a card that speaks for someone else: a proof is made
-// for the issuer, so the calls must go to it or below it.
+// checkIssuer refuses a card that speaks for another agent: proofs are made for the issuer.
+// So the card must be found at the issuer, or at a skill's URL below it, and calls must go to
+// the issuer or below it. A proof of gRPC names the issuer and no address, so any agent could
+// present it at the issuer (ATK-156).
 func (a Agent) checkIssuer() error {
 	u, err := url.Parse(a.Issuer)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("params.issuer %q is no http or https URL", a.Issuer)
 	}
-	if issuer := strings.TrimRight(a.Issuer, "/"); a.URL != a.Issuer && !strings.HasPrefix(a.URL, issuer+"/") {
+	issuer := strings.TrimRight(a.Issuer, "/")
+	if a.Base != issuer && !strings.HasPrefix(a.Base, issuer+"/skills/") {
+		return fmt.Errorf("it was found at %q and speaks for %q; if you want that agent, use its URL", a.Base, a.Issuer)
+	}
+	if a.URL != a.Issuer && !strings.HasPrefix(a.URL, issuer+"/") {
 		return fmt.Errorf("params.issuer is %q, but calls go to %q; want the URL of the calls or one above it", a.Issuer, a.URL)
 	}
 	return nil

@@ -51,8 +51,9 @@ func (c *Client) Present(h http.Header, agent Agent, held Capability, a Attempt)
 		return errors.New("holder: the capability is by reference only; headers carry chains")
 	case held.Agent != agent.Issuer:
 		return fmt.Errorf("holder: the capability is of %s; it is not presented to %s", held.Agent, agent.Issuer)
-	case !agent.above(a.URL):
-		return fmt.Errorf("holder: %s is not a URL of %s, for which the proof would be", a.URL, agent.Issuer)
+	}
+	if err := agent.checkTarget(a.URL); err != nil {
+		return err
 	}
 	signed := http.Header{}
 	err := c.present(signed, agent, held.Chain, proven{a.Operation.String(), a.Arguments}, token.Request{Method: a.Method, URL: a.URL, Digest: a.Digest})
@@ -68,11 +69,14 @@ func (c *Client) Present(h http.Header, agent Agent, held Capability, a Attempt)
 	return nil
 }
 
-// above reports whether a URL is the agent's public one or below it.
-func (a Agent) above(target string) bool {
+// checkTarget refuses a URL that is neither the agent's public one nor below it.
+func (a Agent) checkTarget(target string) error {
 	issuer := strings.TrimRight(a.Issuer, "/")
 	rest, ok := strings.CutPrefix(target, issuer)
-	return ok && issuer != "" && (rest == "" || rest[0] == '/' || rest[0] == '?')
+	if !ok || issuer == "" || rest != "" && rest[0] != '/' && rest[0] != '?' {
+		return fmt.Errorf("holder: %s is not a URL of %s, for which the proof would be", target, a.Issuer)
+	}
+	return nil
 }
 
 // Identify puts on the headers of a call who makes it: the user's session
@@ -80,6 +84,9 @@ func (a Agent) above(target string) bool {
 // agent can know its caller by.
 func (c *Client) Identify(ctx context.Context, h http.Header, agent Agent, method, target string) error {
 	if err := c.check(); err != nil {
+		return err
+	}
+	if err := agent.checkTarget(target); err != nil {
 		return err
 	}
 	signed := http.Header{}

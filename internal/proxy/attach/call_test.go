@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -254,5 +255,33 @@ func TestManyTasksMakeRoom(t *testing.T) {
 	}
 	if begun := w.attach.Begun(); begun > 256 || begun < 200 {
 		t.Errorf("%d tasks are remembered", begun)
+	}
+}
+
+// TestATK156_ACardFromElsewhereDoesNotLeadHere has the card of an agent on another machine lead to
+// this process, which would sign the client's call for another agent.
+func TestATK156_ACardFromElsewhereDoesNotLeadHere(t *testing.T) {
+	there := map[string]string{}
+	w := newTown(t, func(w *town, c *attach.Config) {
+		held(w, c)
+		stranger := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(rw, there["card"])
+		}))
+		t.Cleanup(stranger.Close)
+		client := *c.Client
+		client.HTTP = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+			if at == "stranger.example:80" {
+				at = stranger.Listener.Addr().String()
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, at)
+		}}}
+		c.Client, c.Peers = &client, append(c.Peers, attach.Peer{Name: "stranger", Card: "http://stranger.example"})
+	})
+	for _, here := range []string{w.out.URL, strings.Replace(w.out.URL, "127.0.0.1", "localhost", 1), w.out.URL + "/"} {
+		w.now = w.now.Add(time.Hour) // cards are fetched again
+		there["card"] = `{"name":"stranger","supportedInterfaces":[{"url":"` + strings.TrimRight(here, "/") + `/agents/peer","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`
+		if refused := w.post(w.out.URL+"/agents/stranger", call("read", ""), nil); refused != "card" || len(w.peerIn) > 0 {
+			t.Errorf("ATK-156 %s: %q, and %d calls came to the peer", here, refused, len(w.peerIn))
+		}
 	}
 }

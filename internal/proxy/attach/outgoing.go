@@ -123,7 +123,20 @@ func (o *outgoing) addressed(s sent) *a2a.Error {
 	if err != nil || o.target.Host == "" {
 		return &a2a.Error{Code: a2a.CodeInternal, Reason: "card", Message: fmt.Sprintf("the card of %s names no usable URL for %s", o.peer.Name, s.binding)}
 	}
+	if o.leadsIn(s.binding) {
+		return &a2a.Error{Code: a2a.CodeInternal, Reason: "card", Message: fmt.Sprintf("the card of %s leads to %s on this machine, and the agent is on another one", o.peer.Name, o.target.Host)}
+	}
 	return nil
+}
+
+// leadsIn reports whether the card of an agent elsewhere leads to this machine. Programs here
+// trust what comes from here, and this process would sign the call for another agent (ATK-156).
+func (o *outgoing) leadsIn(b a2a.Binding) bool {
+	if b == a2a.GRPC && o.peer.GRPCUpstream != "" || !isLoopback(o.target.Hostname()) {
+		return false
+	}
+	card, err := url.Parse(o.peer.Card)
+	return err != nil || !isLoopback(card.Hostname())
 }
 
 func withQuery(address, query string) string {

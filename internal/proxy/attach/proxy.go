@@ -121,16 +121,27 @@ func (a *Attach) forward(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	// Its calls may go elsewhere than where its card is.
+	// Its calls may go elsewhere than where its card is. A URL that two cards claim is of neither:
+	// one of them would get the calls to the other (ATK-156).
+	var of []*peer
+	var below string
 	for _, name := range a.names() {
 		known, err := a.peers[name].card.get(r.Context())
 		if err != nil {
 			continue
 		}
 		if path, ok := pathOf(r.URL, known.agent.URL); ok {
-			a.below(w, r, a.peers[name], path, "")
-			return
+			of, below = append(of, a.peers[name]), path
 		}
+	}
+	switch len(of) {
+	case 0:
+	case 1:
+		a.below(w, r, of[0], below, "")
+		return
+	default:
+		http.Error(w, "the cards of "+of[0].Name+" and "+of[1].Name+" both claim this URL; call the agent at /agents/NAME of this process", http.StatusForbidden)
+		return
 	}
 	http.Error(w, "this proxy leads to the configured agents alone, by http: "+strings.Join(a.names(), ", "), http.StatusForbidden)
 }
@@ -241,6 +252,7 @@ func (a *Attach) pass(w http.ResponseWriter, r *http.Request, p passed) {
 			if err := p.leadsOn(answer); err != nil {
 				return err
 			}
+			p.confine(answer.Header)
 			err := look(answer, p)
 			if answer.ContentLength == 0 {
 				// Flushed alone, headers would not be the end any more, and gRPC
@@ -265,6 +277,26 @@ func (p passed) leadsOn(answer *http.Response) error {
 		return nil
 	}
 	return fmt.Errorf("the agent sends its callers elsewhere (status %d)", answer.StatusCode)
+}
+
+// confine has cookies of an agent go to that agent alone. All agents are at our host, and a
+// client would send a cookie of one to every other (ATK-158). A client that uses us as its
+// proxy knows the agents' own hosts.
+func (p passed) confine(h http.Header) {
+	lines := h.Values("Set-Cookie")
+	here, err := url.Parse(p.card.PublicURL)
+	if len(lines) == 0 || err != nil || here.Host == "" {
+		return
+	}
+	h.Del("Set-Cookie")
+	for _, line := range lines {
+		cookie, err := http.ParseSetCookie(line)
+		if err != nil {
+			continue
+		}
+		cookie.Domain, cookie.Path = "", here.EscapedPath()
+		h.Add("Set-Cookie", cookie.String())
+	}
 }
 
 // ofRequest returns a request without the headers of one connection alone (RFC 9110,

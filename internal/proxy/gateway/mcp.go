@@ -267,11 +267,7 @@ func (g *Gateway) mcpAnswer(r *http.Response, x *forwardable) error {
 			return instead, pass, err
 		})
 		if x.mcp.IsRequest() && !x.mcp.Stateless() {
-			events.Rename(func(id []byte) (string, error) {
-				as, err := g.resumable(x.decoded, r.Header, id)
-				x.learned.unfit = err
-				return as, err
-			})
+			events.Rename(func(id []byte) string { return g.resumable(x.decoded, r.Header, id) })
 		}
 		r.Body = events
 		r.Body = g.receiptedStream(g.stream(r, x.decided))

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"net/http"
 
 	"github.com/powerbox-project/powerbox/internal/wire/mcp"
@@ -18,25 +17,19 @@ import (
 // headerLastEvent is by what a client says where it resumes a stream.
 const headerLastEvent = "Last-Event-Id"
 
-// maxEventID is the length of the longest id of an event that is renamed, in bytes.
-const maxEventID = 1 << 10
-
 // ofEvent is what the id of an event is bound to.
 func ofEvent(agent, context string) []byte { return []byte("mcp event\x00" + agent + "\x00" + context) }
 
 // resumable is the id of an event as the client gets it: it names the request whose stream
 // it is in. The answer to the first request of a session names the session.
-func (g *Gateway) resumable(x *decoded, answer http.Header, id []byte) (string, error) {
-	if len(id) > maxEventID {
-		return "", errors.New("an event has an id of more than 1 KiB, which clients could not send back")
-	}
+func (g *Gateway) resumable(x *decoded, answer http.Header, id []byte) string {
 	context := x.call.Context
 	if session := answer.Get(mcp.HeaderSession); session != "" {
 		context = sessionPrefix + session
 	}
 	plain := append(append(bytes.Clone(x.mcp.ID), 0), id...)
 	sealed := g.config.Pages.Seal(nil, nil, plain, ofEvent(x.ID, context)) //nolint:gosec // the nonce is random, and Pages puts it in front
-	return base64.RawURLEncoding.EncodeToString(sealed), nil
+	return base64.RawURLEncoding.EncodeToString(sealed)
 }
 
 // resumed returns the id of the request whose stream a client resumes, and the server's id of

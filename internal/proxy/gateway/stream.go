@@ -10,6 +10,7 @@ import (
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
 	"github.com/powerbox-project/powerbox/internal/wire/a2apb"
+	"github.com/powerbox-project/powerbox/internal/wire/mcp"
 	"github.com/powerbox-project/powerbox/trust"
 )
 
@@ -204,7 +205,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.gateway.config.Log.ErrorContext(s.call.request.Context(), "a stream was cut", "agent", s.call.ID, "error", unfit)
 		return s.cut(p, evidence.Reason{Code: codeOutcomeUnknown, Message: "the server sent what this gateway does not let through, so the stream ends here; the outcome of the call is unknown"})
 	}
-	if errors.Is(err, a2a.ErrLines) {
+	if errors.Is(err, a2a.ErrLines) || errors.Is(err, mcp.ErrEvents) {
 		s.err = err // a caller would see the connection torn down
 	}
 	if err != nil {

@@ -19,6 +19,9 @@ import (
 // order at the beginning is left out, since some readers take the line behind it for none of
 // theirs, and one at the beginning of a later line ends the stream. The last event gets the
 // line ends without which some readers drop it.
+//
+// A line without a colon is a field without a value. It comes with a colon: without one, some
+// readers pass over the line, and others fail.
 func NewLines(from io.ReadCloser) io.ReadCloser { return &lines{from: from, empty: true} }
 
 type lines struct {
@@ -27,6 +30,9 @@ type lines struct {
 	out  []byte // bytes that are still to be read
 	err  error
 	room [4 << 10]byte
+
+	line  bool // of what continues, a line has begun
+	named bool // that line has a colon
 
 	begun bool // something came
 	text  bool // the line has begun
@@ -47,7 +53,7 @@ func (l *lines) Read(p []byte) (int, error) {
 		if len(l.tail) > 0 {
 			came = append(l.tail, came...)
 		}
-		l.out = l.escape(came, err != nil)
+		l.out = l.fields(l.escape(came, err != nil))
 		if l.err == nil {
 			l.err = err
 			if errors.Is(err, io.EOF) {
@@ -66,7 +72,7 @@ func (l *lines) Close() error { return l.from.Close() }
 // finish ends the line and the event in which the stream ended.
 func (l *lines) finish() {
 	if l.text {
-		l.out = append(slices.Clone(l.out), '\n')
+		l.out = append(slices.Clone(l.out), l.fields([]byte("\n"))...)
 	}
 	if !l.empty {
 		l.out = append(slices.Clone(l.out), '\n')
@@ -88,6 +94,33 @@ func (l *lines) follow(came []byte) {
 			l.text, l.empty = true, false
 		}
 	}
+}
+
+// fields returns the bytes that continue, with a colon in every line that is not empty.
+func (l *lines) fields(came []byte) []byte {
+	var out []byte
+	passed := 0
+	for from := 0; from < len(came); {
+		end := len(came)
+		if n := bytes.IndexByte(came[from:], '\n'); n >= 0 {
+			end = from + n + 1
+		}
+		line := bytes.TrimRight(came[from:end], "\r\n")
+		l.line = l.line || len(line) > 0
+		l.named = l.named || bytes.IndexByte(line, ':') >= 0
+		if came[end-1] == '\n' {
+			if l.line && !l.named {
+				out = append(append(out, came[passed:from+len(line)]...), ':')
+				passed = from + len(line)
+			}
+			l.line, l.named = false, false
+		}
+		from = end
+	}
+	if out == nil {
+		return came
+	}
+	return append(out, came[passed:]...)
 }
 
 // escape returns the bytes that came with escapes. Bytes that may begin something longer

@@ -23,7 +23,7 @@ func TestATK33_LinesEndWhereAllReadersSeeIt(t *testing.T) {
 	} {
 		for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in)), "at once": iotest.DataErrReader(strings.NewReader(in))} {
 			got, err := io.ReadAll(NewLines(io.NopCloser(r)))
-			if strings.TrimRight(string(got), "\r\n") != strings.TrimRight(want, "\r\n") || err != nil {
+			if strings.TrimRight(string(got), ":\r\n") != strings.TrimRight(want, "\r\n") || err != nil {
 				t.Errorf("ATK-33 %s %q became %q, %v; want %q", name, in, got, err, want)
 			}
 		}
@@ -55,6 +55,9 @@ func TestATK125_LinesOfStreams(t *testing.T) {
 		"data: 1\r\rdata: 2\r":          "data: 1\n\ndata: 2\n\n",
 		"data: 1\n\uFEFFdata: 2\n\n":    "data: 1\n",
 		"\uFEFF\uFEFFdata: 1\n\n":       "",
+		"event\ndata\nid\r\nx\n\n":      "event:\ndata:\nid:\r\nx:\n\n",
+		"event\rdata: 1\r\rdata":        "event:\ndata: 1\n\ndata:\n\n",
+		": a\n:\ndata: 1\nx":            ": a\n:\ndata: 1\nx:\n\n",
 	} {
 		for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in)), "at once": iotest.DataErrReader(strings.NewReader(in))} {
 			got, err := io.ReadAll(NewLines(io.NopCloser(r)))

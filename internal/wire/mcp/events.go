@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"time"
 )
 
 // Events passes a stream of server-sent events on (WHATWG HTML, section 9.2), one
@@ -16,7 +19,7 @@ type Events struct {
 	limit int
 	judge func(data []byte) (instead []byte, pass bool, err error)
 
-	rename func(id []byte) (string, error) // nil to leave ids as they came
+	rename func(id []byte) string // nil to leave ids as they came
 
 	begun bool   // a line was read
 	kind  string // of the event, "" where it has none
@@ -35,8 +38,8 @@ func NewEvents(from io.ReadCloser, limit int, judge func(data []byte) (instead [
 	return &Events{lines: bufio.NewReaderSize(from, 32<<10), from: from, limit: limit, judge: judge}
 }
 
-// Rename gives events other ids. An error of rename ends the stream.
-func (e *Events) Rename(rename func(id []byte) (string, error)) { e.rename = rename }
+// Rename gives events other ids.
+func (e *Events) Rename(rename func(id []byte) string) { e.rename = rename }
 
 // Read implements io.Reader.
 func (e *Events) Read(p []byte) (int, error) {
@@ -54,10 +57,14 @@ func (e *Events) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (e *Events) Close() error { return e.from.Close() }
 
+// ErrEvents is the root of errors of a stream whose events are not passed on.
+var ErrEvents = errors.New("the stream is not passed on")
+
 var (
-	errEventSize = errors.New("an event of the stream is too large")
-	errLineEnd   = errors.New("the stream has a carriage return that ends no line, which readers take differently")
-	errMark      = errors.New("the stream has a line that begins with a mark of byte order, which readers take differently")
+	errEventSize = fmt.Errorf("%w: an event is too large", ErrEvents)
+	errEventID   = fmt.Errorf("%w: an event has an id of more than 1 KiB, which clients could not send back", ErrEvents)
+	errLineEnd   = fmt.Errorf("%w: a carriage return ends no line, which readers take differently", ErrEvents)
+	errMark      = fmt.Errorf("%w: a line begins with a mark of byte order, which readers take differently", ErrEvents)
 )
 
 // next reads one event, or one part of a line that is none.
@@ -74,9 +81,14 @@ func (e *Events) next() error {
 		if line, err = e.unmarked(line, err); err != nil && (!errors.Is(err, io.EOF) || len(e.event) == 0) {
 			return err
 		}
-		if wrong := e.renamed(begin, line); wrong != nil {
-			return wrong
+		if value, ok := fieldOf(line, "id"); ok && len(value) > maxEventID {
+			return errEventID
 		}
+		if value, ok := fieldOf(line, "retry"); ok && !soon(value) {
+			e.event = e.event[:begin]
+			continue
+		}
+		e.renamed(begin, line)
 		if value, ok := fieldOf(line, "event"); ok {
 			e.kind = string(value)
 		}
@@ -98,18 +110,13 @@ func (e *Events) next() error {
 
 // renamed puts another id in a line of the event that has one. An empty id means that there
 // is none any more.
-func (e *Events) renamed(begin int, line []byte) error {
+func (e *Events) renamed(begin int, line []byte) {
 	id, ok := fieldOf(line, "id")
 	if !ok || e.rename == nil || len(id) == 0 {
-		return nil
-	}
-	as, err := e.rename(id)
-	if err != nil {
-		return err
+		return
 	}
 	end := e.event[begin+bytes.Index(e.event[begin:], line)+len(line):]
-	e.event = slices.Concat(e.event[:begin], []byte("id: "+as), end)
-	return nil
+	e.event = slices.Concat(e.event[:begin], []byte("id: "+e.rename(id)), end)
 }
 
 // unmarked is a line without a mark of byte order, which the first of a stream may begin
@@ -129,6 +136,22 @@ var mark = []byte("\uFEFF")
 // IsMessage reports whether the event that is judged is one that clients of MCP read: they
 // pass over any other type.
 func (e *Events) IsMessage() bool { return e.kind == "" || e.kind == "message" }
+
+// maxEventID is the length of the longest id of an event, in bytes. Clients send the last one
+// back in a header.
+const maxEventID = 1 << 10
+
+// maxRetry is the longest time that a server may have its clients wait before they resume a
+// stream.
+const maxRetry = time.Minute
+
+// soon reports whether a server has its clients wait for no longer than maxRetry. Some kits
+// wait for as long as the server says, and longer than for any answer. Others take a number
+// that is too large for one that is small (ATK-157).
+func soon(retry []byte) bool {
+	ms, err := strconv.ParseUint(string(retry), 10, 32)
+	return err == nil && time.Duration(ms)*time.Millisecond <= maxRetry
+}
 
 // dataOf returns the text that a line adds to the data of its event.
 func dataOf(line []byte) (value []byte, ok bool) { return fieldOf(line, "data") }
