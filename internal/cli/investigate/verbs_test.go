@@ -214,3 +214,16 @@ func TestScopesAreNamedByOperationsOfTheAgent(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldCallsOfMCPAreNotSaidToWait: only clients that open URLs wait, and the record does not
+// say which client called.
+func TestHeldCallsOfMCPAreNotSaidToWait(t *testing.T) {
+	for of, want := range map[string]string{"mcp.tools.call": "a person has to approve it", "a2a.SendMessage": "held until a person approves it"} {
+		r := onRecord(of, action.Call)
+		r.Decision, r.OutcomeStatus = evidence.Abstain, ""
+		r.Details.Reasons = []evidence.Reason{{Code: "approval_required"}}
+		if got := audit.Verdict(r); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
+	}
+}
