@@ -122,7 +122,7 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 		}
 		return []string{frame}
 	}, nil)
-	w.run("revoke", "left-out")
+	w.run("revoke", "left-out", "--unrecorded")
 	noticed("an event left out", "the sequence is at 1, and 0 is known")
 	w.until("what was left out", s, patience, func() bool { return good() && s.Revoked("left-out") })
 
@@ -153,14 +153,14 @@ func TestATK25_LiesAboutTheRunningFeed(t *testing.T) {
 		}
 		return []string{frame}
 	}, nil)
-	w.run("revoke", "three")
+	w.run("revoke", "three", "--unrecorded")
 	noticed("an event that comes twice", "event 4 came twice")
 	relay.lie(nil, nil)
 	w.until("the one that came twice", s, patience, func() bool { return good() && s.Revoked("three") })
 
 	// An old snapshot, and every stream ends at once: nothing new is told.
 	old := string(w.operator(http.MethodGet, feed.PathSnapshot, nil))
-	w.run("revoke", "four")
+	w.run("revoke", "four", "--unrecorded")
 	w.until("the next", s, patience, func() bool { return s.Revoked("four") })
 	relay.lie(func(string) []string { return []string{"event: event\ndata: nonsense\n\n"} }, func(string) string { return old })
 	noticed("an old snapshot", "the sequence has gone back: to 4, from 5")

@@ -47,7 +47,17 @@ func TestOPS_InitOfAnMCPServerThatIsACommand(t *testing.T) {
 	if out, code := run("config", "check"); code != 0 {
 		t.Errorf("config check: exit %d\n%s", code, out)
 	}
+	// A server runs already where an agent is added: it reads the files again.
+	if out, code := run("init", "--id", "more", "--mcp", "--add", "--", os.Args[0], stdioServer); code != 0 || !strings.Contains(out, "powerbox config reload\n") || strings.Contains(out, "serve --dev") {
+		t.Errorf("init --add: exit %d\n%s", code, out)
+	}
+	if out, _ := run("doctor"); !strings.Contains(out, "its gateway starts it as a command") || strings.Contains(out, "127.0.0.1:1/mcp") {
+		t.Errorf("doctor calls the upstream of a server that its gateway starts:\n%s", out)
+	}
 	for args, want := range map[string]string{
+		"init --out x.yaml --agent http://127.0.0.1:1":           "For an MCP server: powerbox init --mcp http://127.0.0.1:1",
+		"init --out x.yaml --mcp http://127.0.0.1:1":             "For an A2A agent: powerbox init --agent http://127.0.0.1:1",
+		"doctor -c empty.yaml":                                   "powerbox init --mcp URL",
 		"init --out x.yaml --mcp -- true":                        "does not answer as an MCP server",
 		"init --out x.yaml --mcp -- ./not-there":                 "the command of the MCP server cannot be started",
 		"init --out x.yaml --mcp":                                "--mcp wants the URL of an MCP server, or its command",

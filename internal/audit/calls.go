@@ -54,10 +54,25 @@ func IsFreeText(r evidence.Record) bool {
 	return DecidesCall(r) && r.Details.Attempt == "admission" && !action.Handoff.Is(r.ActionType)
 }
 
+// SessionCall is the operation, in words for operators, of a request of MCP that is about
+// the session, or lists tools.
+const SessionCall = "MCP session"
+
+// isSession reports whether a call needs no more than the right to talk to an MCP server.
+func isSession(r evidence.Record) bool {
+	return action.OfSession(r.ActionType) && r.Intent.Operation == messageOperation
+}
+
+// messageOperation is the right to talk to an agent, whatever is asked of it.
+const messageOperation = "a2a.message"
+
 // SubjectOf returns the subject of a record, in words for operators.
 func SubjectOf(r evidence.Record) string {
 	if IsFreeText(r) {
 		return FreeTextCall
+	}
+	if isSession(r) {
+		return SessionCall
 	}
 	return r.Intent.Operation
 }

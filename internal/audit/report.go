@@ -94,9 +94,6 @@ func (s Summary) List() []Use {
 	return out
 }
 
-// sessionCall is the operation of a request of MCP that is about the session, or lists tools.
-const sessionCall = "MCP session"
-
 // unnamed is the operation of a call that names nothing that is configured.
 const unnamed = "unknown"
 
@@ -119,9 +116,9 @@ func operationsOf(r evidence.Record) []string {
 		return names
 	}
 	if action.OfSession(r.ActionType) {
-		return []string{sessionCall}
+		return []string{SessionCall}
 	}
-	if name := r.Intent.Operation; strings.HasPrefix(name, "a2a.") && name != "a2a.message" {
+	if name := r.Intent.Operation; strings.HasPrefix(name, "a2a.") && name != messageOperation {
 		return []string{name}
 	}
 	return []string{unnamed}
@@ -351,7 +348,7 @@ func (r Report) Grants() GrantFile {
 	g := GrantFile{Scopes: map[string]map[string][]string{}, Unnamed: map[string][]string{}, Left: map[string]int{}}
 	for _, u := range r.Uses {
 		switch {
-		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == sessionCall:
+		case strings.HasPrefix(u.Operation, "a2a."), u.Operation == SessionCall:
 			// Comes with every scope.
 		case u.Operation == FreeTextCall:
 			g.Left["free text names no skill; "+nameSkill] += u.Calls

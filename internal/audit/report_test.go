@@ -142,7 +142,7 @@ func TestReportKnowsSessionsOfMCP(t *testing.T) {
 	r.ActionType, r.Details.Recorder = "mcp.tools.list", "server"
 	r.Intent.Operation, r.Details.Gate.Required = "a2a.message", []string{"a2a.message"}
 	told := summarise([]evidence.Record{r})
-	if len(told.Uses) != 1 || told.Uses[0].Operation != sessionCall || strings.Contains(strings.Join(told.Advice(), " "), "nothing that is configured") {
+	if len(told.Uses) != 1 || told.Uses[0].Operation != SessionCall || strings.Contains(strings.Join(told.Advice(), " "), "nothing that is configured") {
 		t.Errorf("%+v %q", told.Uses, told.Advice())
 	}
 	if g := told.Grants(); len(g.Scopes)+len(g.Left) != 0 {

@@ -140,6 +140,8 @@ func Verdict(r evidence.Record) string {
 		return "denied"
 	case r.Decision != evidence.Abstain:
 		return string(r.Decision)
+	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" && strings.HasPrefix(r.ActionType, "mcp."):
+		return "a person has to approve it: a client that opens URLs was sent to the page, any other was denied"
 	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "":
 		return "held until a person approves it; powerbox trace shows what became of it"
 	case len(r.Details.Reasons) > 0:

@@ -12,8 +12,8 @@ func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	if stem, ok := strings.CutSuffix(thing, "ry"); ok {
-		return fmt.Sprintf("%d %sries", n, stem) // entry, entries
+	if stem, ok := strings.CutSuffix(thing, "y"); ok && !strings.HasSuffix(stem, "a") && !strings.HasSuffix(stem, "e") {
+		return fmt.Sprintf("%d %sies", n, stem) // entry, entries; not day or key
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/agentcard"
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/holder"
 	"github.com/powerbox-project/powerbox/internal/cli"
 	"github.com/powerbox-project/powerbox/internal/cli/auth"
@@ -98,7 +99,7 @@ func newCall(p *cli.Program) *cobra.Command {
 		result, err := call(cmd.Context(), p, client, agent, c, arguments)
 		if err != nil {
 			if denied := (*holder.Denied)(nil); errors.As(err, &denied) {
-				defer advise(p, agent, c)
+				defer advise(p, agent, c, denied)
 			}
 			return p.Denied(err, *output)
 		}
@@ -125,12 +126,14 @@ func (c *callFlags) readArguments() (powerbox.Value, error) {
 }
 
 // advise says what the holder can do about a call that was denied.
-func advise(p *cli.Program, agent holder.Agent, c callFlags) {
+func advise(p *cli.Program, agent holder.Agent, c callFlags, denied *holder.Denied) {
 	if len(agent.Skills) == 0 {
 		return // the card says nothing about authority
 	}
 	grants, _, err := agent.Needs(c.skill)
 	switch {
+	case err == nil && denied.Code == gate.CodeScope:
+		cli.Printf(p.Stderr, "powerbox: no capability is enough: it reaches no further than the caller's scope, which lacks the operation; an operator adds it (scopes in powerbox.yaml)\n")
 	case err == nil && c.capability == "":
 		cli.Printf(p.Stderr, "powerbox: request a capability with: powerbox request %s --grant %s --purpose TEXT --out FILE, and call with --capability FILE\n", agent.Base, strings.Join(grants, ","))
 	case err != nil:

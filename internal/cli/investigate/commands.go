@@ -9,5 +9,5 @@ import (
 
 // Commands are the commands of the group, in the order of the help text.
 func Commands(p *cli.Program) []*cobra.Command {
-	return []*cobra.Command{newRevoke(p), newFreeze(p), newThaw(p), newExplain(p), newCan(p), newTrace(p), newReport(p), newUsage(p)}
+	return []*cobra.Command{newCapability(p), newRevoke(p), newFreeze(p), newThaw(p), newExplain(p), newCan(p), newTrace(p), newReport(p), newUsage(p)}
 }

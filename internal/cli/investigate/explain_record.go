@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -243,7 +244,6 @@ func (x *explainer) decisionFix(r evidence.Record, first evidence.Reason) string
 	if parts := strings.Split(operation, "/"); len(parts) == 3 {
 		grant = parts[1]
 	}
-	local := strings.TrimPrefix(operation, agent+"/")
 	request := fmt.Sprintf("powerbox request %s --grant %s --purpose '...' --key FILE --out capability.json", x.urlOf(agent), grant)
 	if audit.IsFreeText(r) && unnamedFails(first.Code) {
 		return fmt.Sprintf("name the skill, since free text needs every operation that it can ask for: send it to %s/skills/SKILL, or powerbox call %[1]s --skill SKILL --arguments JSON --key FILE", x.urlOf(agent))
@@ -264,7 +264,8 @@ func (x *explainer) decisionFix(r evidence.Record, first evidence.Reason) string
 		if !audit.IsNamed(r.Details.Requester) {
 			return fmt.Sprintf("name the caller in identity.callers, such as %s, and give it a scope; a capability reaches no further than the scope", audit.CallerRule(r.Details.Requester))
 		}
-		return fmt.Sprintf("add %q to scopes.%s.%s (powerbox report --grants prints what was observed); a capability reaches no further than the scope", local, r.Details.Requester, agent)
+		return fmt.Sprintf("add %s to scopes.%s.%s (powerbox report --grants prints what was observed); a capability reaches no further than the scope",
+			inScope(r, operation), r.Details.Requester, agent)
 	case "skill_unmapped":
 		return mapSkill(agent)
 	case gate.CodeHandle, string(powerbox.CodeArgumentConstraint):
@@ -286,6 +287,25 @@ func (x *explainer) decisionFix(r evidence.Record, first evidence.Reason) string
 	}
 	return request
 }
+
+// inScope is the entry of a scope that lets a call with that operation pass. A2A's own
+// operations come with every operation of the agent, and no scope can name them.
+func inScope(r evidence.Record, operation string) string {
+	if !strings.HasPrefix(operation, reserved) {
+		return strconv.Quote(strings.TrimPrefix(operation, r.AgentID+"/"))
+	}
+	example := "GRANT/OPERATION"
+	for _, name := range r.Details.Granted {
+		if local, ok := strings.CutPrefix(name, r.AgentID+"/"); ok {
+			example = local
+			break
+		}
+	}
+	return fmt.Sprintf("an operation of %s, such as %q,", r.AgentID, example)
+}
+
+// reserved begins the names of A2A's own operations.
+const reserved = "a2a."
 
 // unnamedFails reports whether free text may have been denied because it names no skill.
 func unnamedFails(code string) bool {

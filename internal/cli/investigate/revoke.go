@@ -14,13 +14,14 @@ import (
 
 	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/cli"
+	"github.com/powerbox-project/powerbox/internal/plain"
 )
 
 // revokeFlags select the revoked capabilities and the way to revoke.
 type revokeFlags struct {
 	capability                      string // file
 	issuer, holder, delegator, user string
-	dryRun, wait                    bool
+	dryRun, wait, unrecorded        bool
 }
 
 func newRevoke(p *cli.Program) *cobra.Command {
@@ -34,6 +35,9 @@ func newRevoke(p *cli.Program) *cobra.Command {
 			"by an agent, to a holder, by delegation from a holder (which keeps its own capabilities), or for a user. HOLDER is\n" +
 			"key:THUMBPRINT, the id of another holder, or agent:NAME.\n" +
 			"Times are whole seconds: capabilities that are issued later in the same second end too.\n" +
+			"\n" +
+			"An id that is not on record here, and that no token or link has, is refused. After a restore from an older copy such ids\n" +
+			"can be in use: --unrecorded revokes them too.\n" +
 			"\n" +
 			"A holder uses its key to return a capability, or to end a link that it delegated.\n" +
 			"\n" +
@@ -52,6 +56,7 @@ func newRevoke(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&f.user, "for", "", "everything that was issued for the `user`, such as user:alice")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would be revoked, and revoke nothing")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait until every gateway has the revocation, or denies")
+	cmd.Flags().BoolVar(&f.unrecorded, "unrecorded", false, "revoke an id that is not on record here, such as after a restore")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	h.Add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -109,6 +114,8 @@ type revocation struct {
 	Kind     string    `json:"kind"`
 	Sequence int64     `json:"sequence"`
 	At       time.Time `json:"at"`
+	Ended    *int      `json:"ended,omitempty"`   // capabilities on record; absent if the server could not say
+	More     bool      `json:"more,omitempty"`    // more ended than were counted
 	Reached  *reached  `json:"reached,omitempty"` // with --wait
 }
 
@@ -135,18 +142,25 @@ func revokeAsOperator(ctx context.Context, p *cli.Program, o *cli.OperatorFlags,
 }
 
 func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFlags, body map[string]any, output string) error {
+	if target, single := body["target"].(string); single && !f.unrecorded {
+		if err := mayBeInUse(ctx, op, target); err != nil {
+			return err
+		}
+	}
 	var r revocation
+	before, counted := victimsOf(ctx, op, body)
 	err := op.Call(ctx, http.MethodPost, "/v1/revocations", body, &r)
 	if err != nil {
 		return err
 	}
-	if output != "json" {
-		cli.Printf(p.Stdout, "revoked %s (revocation %d)\n", r.Target, r.Sequence)
+	if counted == nil {
+		r.Ended, r.More = &before.Count, before.More
 	}
-	if _, single := body["target"]; single {
-		if err := warnOfUnknown(ctx, p, op, r.Target); err != nil {
-			return err
-		}
+	if output != "json" {
+		cli.Printf(p.Stdout, "revoked %s (revocation %d)%s\n", r.Target, r.Sequence, r.ended())
+	}
+	if r.Ended != nil && *r.Ended == 0 {
+		cli.Printf(p.Stderr, "powerbox: no capability on record ended by this: if the name is mistyped, nothing was stopped\n")
 	}
 	if f.wait {
 		if r.Reached, err = await(ctx, op, r.Sequence); err != nil {
@@ -169,23 +183,34 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 // have ids of any form.
 var knownForm = regexp.MustCompile(`^rv_|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[A-Za-z0-9_-]{43}$|^[0-9a-f]{64}$`)
 
-// warnOfUnknown says on standard error that no capability of this id is on record. It is
-// revoked all the same, since a store can have been restored from before it was issued; but who
-// mistyped must not believe that something was stopped.
-func warnOfUnknown(ctx context.Context, p *cli.Program, op *cli.Operator, target string) error {
+// mayBeInUse refuses an id that no capability on record has, and that no token or link can
+// have: a revocation of a mistyped id would look as if something was stopped. Where the server
+// cannot say, the revocation itself tells.
+func mayBeInUse(ctx context.Context, op *cli.Operator, target string) error {
 	if !strings.HasPrefix(target, "cap_") {
 		if !knownForm.MatchString(target) {
-			cli.Printf(p.Stderr, "powerbox: %q has the form of no id that Powerbox gives (cap_..., rv_..., a UUID, the hash of a link): if it is mistyped, nothing was stopped\n", target)
+			return fmt.Errorf("%q is the id of nothing that Powerbox issues (cap_..., rv_..., a UUID, the hash of a link), so nothing was revoked. "+
+				"Correct it, or add --unrecorded for a token of another issuer", target)
 		}
 		return nil
 	}
 	var c struct{}
-	err := op.Get(ctx, "/v1/capabilities/"+url.PathEscape(target), &c)
-	if errors.Is(err, audit.ErrNotThere) {
-		cli.Printf(p.Stderr, "powerbox: no capability %s is on record here: if it is mistyped, nothing was stopped\n", target)
-		return nil
+	if err := op.Get(ctx, "/v1/capabilities/"+url.PathEscape(target), &c); errors.Is(err, audit.ErrNotThere) {
+		return fmt.Errorf("no capability %s is on record here, so nothing was revoked. Correct the id; powerbox capability list shows those in force. "+
+			"If this server was restored from an older copy, add --unrecorded", target)
 	}
-	return err
+	return nil
+}
+
+// ended says how many capabilities on record a revocation ended.
+func (r revocation) ended() string {
+	switch {
+	case r.Ended == nil:
+		return ""
+	case r.More:
+		return fmt.Sprintf(": at least %s on record ended", plain.Count(*r.Ended, "capability"))
+	}
+	return fmt.Sprintf(": %s on record ended", plain.Count(*r.Ended, "capability"))
 }
 
 func revokeAsHolder(ctx context.Context, p *cli.Program, h cli.HolderFlags, file, output string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"text/tabwriter"
 	"time"
@@ -109,10 +110,17 @@ type victims struct {
 	More   bool     `json:"more,omitempty"` // there are more: not all were counted
 }
 
-func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[string]any, output string) error {
-	body["dry_run"] = true
+// victimsOf asks what a revocation would end.
+func victimsOf(ctx context.Context, op *cli.Operator, body map[string]any) (victims, error) {
+	only := maps.Clone(body)
+	only["dry_run"] = true
 	var v victims
-	if err := op.Call(ctx, http.MethodPost, "/v1/revocations", body, &v); err != nil {
+	return v, op.Call(ctx, http.MethodPost, "/v1/revocations", only, &v)
+}
+
+func dryRun(ctx context.Context, p *cli.Program, op *cli.Operator, body map[string]any, output string) error {
+	v, err := victimsOf(ctx, op, body)
+	if err != nil {
 		return err
 	}
 	if output == "json" {

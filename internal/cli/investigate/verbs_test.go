@@ -180,3 +180,50 @@ func TestListsSayWhatWasDone(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPSessionsHaveOneNameInEveryList: people read of an MCP session, whatever name the
+// record has for the right to talk to a server.
+func TestMCPSessionsHaveOneNameInEveryList(t *testing.T) {
+	for of, want := range map[string]string{"mcp.initialize": audit.SessionCall, "mcp.tools.list": audit.SessionCall, "a2a.SendMessage": "a2a.message"} {
+		r := onRecord(of, action.Call)
+		r.Intent.Operation, r.Details.Gate.Required = "a2a.message", []string{"a2a.message"}
+		if got := verify.ListedAs(r); got != want {
+			t.Errorf("evidence list: %s is %q, want %q", of, got, want)
+		}
+		if got := audit.WhatOf(r); got != want {
+			t.Errorf("the live page: %s is %q, want %q", of, got, want)
+		}
+		in := audit.Incident{Agent: "a", Since: r.Time.Add(-time.Minute), Other: audit.Others{}}
+		if err := in.Gather(t.Context(), written{r}); err != nil || len(in.Touched) != 1 || in.Touched[0].Operation != want {
+			t.Errorf("trace --incident: %s is %+v, want %q (%v)", of, in.Touched, want, err)
+		}
+	}
+}
+
+// TestScopesAreNamedByOperationsOfTheAgent: config check refuses A2A's own operations in a
+// scope, so no advice names them.
+func TestScopesAreNamedByOperationsOfTheAgent(t *testing.T) {
+	r := onRecord("mcp.initialize", action.Call)
+	r.Intent.Operation, r.Details.Granted = "a2a.message", []string{"a2a.message", "b/g/op"}
+	for operation, want := range map[string]string{
+		"a2a.message": `add an operation of b, such as "g/op", to scopes.a.b `,
+		"b/g/other":   `add "g/other" to scopes.a.b `,
+	} {
+		if fix := (&explainer{}).decisionFix(r, evidence.Reason{Code: "outside_caller_scope", Operation: operation}); !strings.HasPrefix(fix, want) {
+			t.Errorf("%s: %q, want %q", operation, fix, want)
+		}
+	}
+}
+
+// TestHeldCallsOfMCPAreNotSaidToWait: only clients that open URLs wait, and the record does not
+// say which client called.
+func TestHeldCallsOfMCPAreNotSaidToWait(t *testing.T) {
+	for of, want := range map[string]string{"mcp.tools.call": "a person has to approve it", "a2a.SendMessage": "held until a person approves it"} {
+		r := onRecord(of, action.Call)
+		r.Decision, r.OutcomeStatus = evidence.Abstain, ""
+		r.Details.Reasons = []evidence.Reason{{Code: "approval_required"}}
+		if got := audit.Verdict(r); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", of, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,13 @@ func setMode(p *cli.Program, cmd *cobra.Command, op *cli.Operator, agent, mode, 
 		return p.PrintJSON(answer)
 	}
 	cli.Printf(p.Stdout, "%s is in mode %s (it was in %s)\n", answer.Agent, answer.Mode, answer.Before)
+	var gateways []cli.GatewayStatus
+	if op.Get(cmd.Context(), "/v1/gateways", &gateways) != nil {
+		return nil // the mode is set; who may not see gateways is not told of them
+	}
+	if slices.ContainsFunc(gateways, func(g cli.GatewayStatus) bool { return g.Agent == agent && g.Closed == nil }) {
+		cli.Printf(p.Stdout, "its remote gateways follow within seconds; until then they decide by the old mode\n")
+	}
 	return nil
 }
 

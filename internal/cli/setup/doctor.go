@@ -92,7 +92,7 @@ func newDoctor(p *cli.Program) *cobra.Command {
 func (d *doctor) examine(ctx context.Context, file string) {
 	c, err := d.LoadConfig(file)
 	if errors.Is(err, os.ErrNotExist) {
-		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL", "%v", errors.Unwrap(err))
+		d.find("configuration", broken, "name it with -c, or make one: powerbox init --agent URL for an A2A agent, powerbox init --mcp URL or powerbox init --mcp -- COMMAND for an MCP server", "%v", errors.Unwrap(err))
 		return
 	}
 	if err != nil {

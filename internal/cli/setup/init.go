@@ -109,7 +109,7 @@ func (d *draft) read(ctx context.Context, p *cli.Program) error {
 	}
 	raw, _, err := client.Get(ctx, d.agent+"/.well-known/agent-card.json", "application/json")
 	if err != nil {
-		return fmt.Errorf("%w\nthe card was not read. Start the agent, or correct --agent: the URL that its clients use, without .well-known/agent-card.json", err)
+		return fmt.Errorf("%w\nthe card was not read. Start the agent, or correct --agent: the URL that its clients use, without .well-known/agent-card.json. For an MCP server: powerbox init --mcp %s", err, d.agent)
 	}
 	if d.card, err = a2a.ReadCard(raw); err != nil {
 		return fmt.Errorf("the card of %s: %w", d.agent, err)
@@ -287,13 +287,18 @@ func printDraft(p *cli.Program, d draft, files []draftFile) error {
 	default:
 		cli.Printf(p.Stdout, "  a message that names no skill needs all of them\n")
 	}
-	run := "serve --dev"
-	if d.beside != "" {
-		run = "config reload"
-	}
 	cli.Printf(p.Stdout, "next:\n  powerbox config check%s\n  powerbox %s%s\n  point the clients of %s at %s/agents/%s%s\n  powerbox report%s\n",
-		d.flag(), run, d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
+		d.flag(), d.run(), d.flag(), behind, cmp.Or(d.base, "http://127.0.0.1:8700"), d.id, slash, d.flag())
 	return nil
+}
+
+// run is the command by which a server reads the files: one runs already where an agent is
+// added.
+func (d *draft) run() string {
+	if d.beside != "" {
+		return "config reload"
+	}
+	return "serve --dev"
 }
 
 // flag is what the next commands need to find the file.

@@ -80,12 +80,12 @@ func printCommandDraft(p *cli.Program, d draft) error {
 	if server == "" {
 		server = "http://127.0.0.1:8700"
 	}
-	cli.Printf(p.Stdout, "next:\n  powerbox config check%[1]s\n  powerbox serve --dev%[1]s\n"+
+	cli.Printf(p.Stdout, "next:\n  powerbox config check%[1]s\n  powerbox %[8]s%[1]s\n"+
 		"  powerbox gateway token --agent %[2]s%[1]s > %[2]s.token\n"+
 		"  powerbox gateway enroll --server %[3]s --token-file %[2]s.token --state %[2]s-gateway\n"+
 		"  powerbox gateway --state %[2]s-gateway --listen %[4]s --dev%[5]s --mcp-exec -- %[6]s\n"+
 		"  point MCP clients at %[7]s/agents/%[2]s\n  powerbox report%[1]s\n",
-		d.flag(), d.id, server, strings.TrimPrefix(commandGateway, "http://"), env.String(), strings.Join(words, " "), commandGateway)
+		d.flag(), d.id, server, strings.TrimPrefix(commandGateway, "http://"), env.String(), strings.Join(words, " "), commandGateway, d.run())
 	return nil
 }
 

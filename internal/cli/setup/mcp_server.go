@@ -102,7 +102,7 @@ func mcpToolsOf(ctx context.Context, via http.RoundTripper, endpoint string) ([]
 func (d *draft) readMCP(ctx context.Context, via http.RoundTripper) error {
 	tools, err := mcpToolsOf(ctx, via, d.mcp)
 	if err != nil {
-		return fmt.Errorf("%w\nwant the URL of its endpoint, such as http://127.0.0.1:9000/mcp", err)
+		return fmt.Errorf("%w\nwant the URL of its endpoint, such as http://127.0.0.1:9000/mcp. For an A2A agent: powerbox init --agent %s", err, d.mcp)
 	}
 	return d.guessTools(tools, "the MCP server at "+d.mcp)
 }
@@ -133,7 +133,15 @@ func (d *draft) guessTools(tools []mcpTool, which string) error {
 
 // mcpServer holds an MCP server's tools against its configuration.
 func (d *doctor) mcpServer(ctx context.Context, check string, via http.RoundTripper, a config.Agent) {
+	if a.Upstream == noUpstream {
+		d.ok(check, "its gateway starts it as a command, so its tools are not looked at here")
+		return
+	}
 	tools, err := mcpToolsOf(ctx, via, a.Upstream)
+	if err != nil && a.GatewayURL != "" {
+		d.find(check, warning, "if its gateway starts it as a command (--mcp-exec), ignore this; otherwise start the server, or correct agents[].upstream", "it is not reached from here, and its gateway may reach it: %v", err)
+		return
+	}
 	if err != nil {
 		d.find(check, broken, "start the server, or correct agents[].upstream", "%v", err)
 		return

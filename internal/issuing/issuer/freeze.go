@@ -248,7 +248,7 @@ func (i *Issuer) freezableCapability(ctx context.Context, id string) (stored, ag
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
-		return "", "", noTarget("no capability %q is on record; powerbox revoke takes ids that are not", id)
+		return "", "", noTarget("no capability %q is on record; powerbox revoke --unrecorded takes ids that are not", id)
 	}
 	return c.ID, c.Agent, err
 }

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/wire/a2a"
@@ -60,6 +63,29 @@ func TestOutcomesInTrailersAreThoseOfGRPC(t *testing.T) {
 		}
 		if s.trailed(); s.became.status != c.want {
 			t.Errorf("%s: %s; want %s", c.name, s.became.status, c.want)
+		}
+	}
+}
+
+// A denial tells clients of MCP of ways that they have: they call no methods of the extension,
+// and know nothing of A2A's operations.
+func TestDenialsNameWaysThatMCPClientsHave(t *testing.T) {
+	g := &Gateway{config: Config{Now: time.Now}}
+	for _, c := range []struct {
+		binding a2a.Binding
+		code    string
+		want    string
+	}{
+		{a2a.MCP, gate.CodeCapabilityRequired, "powerbox request"},
+		{a2a.MCP, string(powerbox.CodeOperation), "powerbox request"},
+		{a2a.MCP, gate.CodeScope, "an operation of this server"},
+		{a2a.JSONRPC, gate.CodeCapabilityRequired, "a2a/capabilities/request"},
+	} {
+		x := answered(http.MethodPost, c.binding)
+		x.verdict = gate.Verdict{Reasons: []evidence.Reason{{Code: c.code, Message: "denied"}}}
+		d := g.denial(x)
+		if !strings.Contains(d.Fix, c.want) || c.binding == a2a.MCP && strings.Contains(d.Message+d.Fix, "a2a/") {
+			t.Errorf("%v %s: %q, to fix %q; want %q", c.binding, c.code, d.Message, d.Fix, c.want)
 		}
 	}
 }

@@ -250,7 +250,7 @@ func (overMCP) waits(g *Gateway, w http.ResponseWriter, x *decided, d *a2a.Denia
 		g.elicit(w, x, g.send)
 		return true
 	}
-	d.Fix = "calls of tools cannot wait; have the operator leave the tool to a person as a capability: a policy with @approval"
+	d.Fix = "no person was asked: this client cannot open the page of the approval (MCP elicitation, mode url), so its call cannot wait. Use a client that can, or have the operator leave the tool to a person as a capability: a policy with @approval"
 	g.deny(w, denied(x), *d)
 	return true
 }

@@ -197,17 +197,8 @@ func (g *Gateway) denial(x *decided) a2a.Denial {
 		why = v.Reasons[0]
 	}
 	d := g.because(x, why)
-	d.Missing = v.Missing
-	switch d.Reason {
-	case gate.CodeCapabilityRequired:
-		d.Fix = "request a capability with a2a/capabilities/request at " + x.URL
-	case string(powerbox.CodeOperation):
-		d.Fix = "if the user's task needs it, request a capability for it with a2a/capabilities/request at " + x.URL
-	case gate.CodeReplay, gate.CodeProofBefore:
-		d.Retryable, d.Fix = true, "sign a new proof"
-	case gate.CodeMessageNotBound:
-		d.Fix = "name the skill and its arguments in a data part {\"skill\", \"arguments\"}"
-	}
+	d.Missing, d.Fix = v.Missing, x.fixFor(d.Reason)
+	d.Retryable = d.Retryable || d.Reason == gate.CodeReplay || d.Reason == gate.CodeProofBefore
 	if x.namesNoSkill() && namingHelps(d.Reason) {
 		d.Message += "; the message names no skill, so it needs every operation that free text can ask for"
 		if d.Reason == gate.CodeCapabilityRequired {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/people"
 	"github.com/powerbox-project/powerbox/internal/web/api"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
@@ -266,7 +267,7 @@ func (v *Visit) denials(agent string) ([]denial, error) {
 	out := make([]denial, 0, len(records))
 	for _, s := range records {
 		r := s.Record()
-		d := denial{ID: r.ID, Caller: r.Details.Requester, Operation: r.Intent.Operation, At: r.Time}
+		d := denial{ID: r.ID, Caller: r.Details.Requester, Operation: audit.SubjectOf(r), At: r.Time}
 		if len(r.Details.Reasons) > 0 {
 			d.Code, d.Message = r.Details.Reasons[0].Code, v.Language.Said(r.Details.Reasons[0].Message)
 		}

@@ -134,7 +134,7 @@ func (p *Pages) capability(v *Visit) (Answer, error) {
 	page.Looked = next == ""
 	for _, s := range records {
 		if r := s.Record(); audit.IsCall(r) {
-			page.Used, page.UsedFor = &r.Time, r.Intent.Operation
+			page.Used, page.UsedFor = &r.Time, audit.SubjectOf(r)
 			break
 		}
 	}

@@ -167,6 +167,7 @@ func sentence(l *lang.Language, r evidence.Record) string {
 // verdicts are those of [audit.Verdict] that the catalogue has.
 var verdicts = []string{
 	lang.Mark("Allowed."), lang.Mark("Denied."), lang.Mark("Held until a person approves it; powerbox trace shows what became of it."),
+	lang.Mark("A person has to approve it: a client that opens URLs was sent to the page, any other was denied."),
 	lang.Mark("Let through, since the agent is only observed; otherwise denied."), lang.Mark("Let through, since the agent is only observed."),
 }
 
