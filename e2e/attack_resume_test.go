@@ -19,7 +19,6 @@ type twofold struct {
 	mu    sync.Mutex
 	call  func(w http.ResponseWriter, id string)          // answers a call of a tool
 	again func(w http.ResponseWriter, last string)        // what comes behind an event
-	posts []string                                        // bodies of responses of clients
 	back  func(w http.ResponseWriter, id json.RawMessage) // answers those
 	said  chan string                                     // events of the stream that no request began
 }
@@ -125,7 +124,7 @@ func TestATK148_ResponsesComeInTheStreamOfTheirRequest(t *testing.T) {
 	s.set(func(w http.ResponseWriter, id string) {
 		elsewhere(fmt.Sprintf("data: "+toolSays+"\n\n", id, "STOLEN"))
 		elsewhere("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n") // the first is through
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 		inStream(w, fmt.Sprintf("data: "+toolFails+"\n\n", id))
 	}, nil)
 	if got := read(); !strings.Contains(got, "FAILED") {
@@ -145,7 +144,7 @@ func TestATK148_ResponsesComeInTheStreamOfTheirRequest(t *testing.T) {
 	s.set(func(w http.ResponseWriter, id string) {
 		elsewhere("id: none\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n")
 		over <- id
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 		inStream(w, fmt.Sprintf("data: "+toolFails+"\n\n", id))
 	}, func(w http.ResponseWriter, last string) {
 		_, _ = fmt.Fprintf(w, "data: "+toolSays+"\n\n", <-over, "STOLEN "+last)

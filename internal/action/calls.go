@@ -45,6 +45,16 @@ var sessions = func() map[Type]bool {
 	return all
 }()
 
+// ToMCP reports whether a record's action_type is a request of MCP.
+func ToMCP(name string) bool {
+	for _, t := range mcpMethods {
+		if t.Is(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // OfSession reports whether a record's action_type is a request of MCP that is about the
 // session, or lists what there is.
 func OfSession(name string) bool { return sessions[Type{name}] }

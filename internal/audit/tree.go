@@ -7,6 +7,7 @@ import (
 
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
+	"github.com/powerbox-project/powerbox/internal/action"
 	"github.com/powerbox-project/powerbox/internal/sorting"
 )
 
@@ -140,7 +141,7 @@ func Verdict(r evidence.Record) string {
 		return "denied"
 	case r.Decision != evidence.Abstain:
 		return string(r.Decision)
-	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" && strings.HasPrefix(r.ActionType, "mcp."):
+	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "" && action.ToMCP(r.ActionType):
 		return "a person has to approve it: a client that opens URLs was sent to the page, any other was denied"
 	case Waits(r.Decision, r.Details.Reasons) && r.OutcomeStatus == "":
 		return "held until a person approves it; powerbox trace shows what became of it"

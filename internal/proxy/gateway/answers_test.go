@@ -70,7 +70,7 @@ func TestOutcomesInTrailersAreThoseOfGRPC(t *testing.T) {
 // A denial tells clients of MCP of ways that they have: they call no methods of the extension,
 // and know nothing of A2A's operations.
 func TestDenialsNameWaysThatMCPClientsHave(t *testing.T) {
-	g := &Gateway{config: Config{Now: time.Now}}
+	g := &Gateway{config: Config{Now: func() time.Time { return time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC) }}}
 	for _, c := range []struct {
 		binding a2a.Binding
 		code    string
