@@ -181,7 +181,7 @@ func revokeOne(ctx context.Context, p *cli.Program, op *cli.Operator, f revokeFl
 
 // knownForm matches the ids of revocations and of tokens, and hashes of links. Tokens of other issuers may
 // have ids of any form.
-var knownForm = regexp.MustCompile(`^rv_|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[A-Za-z0-9_-]{43}$|^[0-9a-f]{64}$`)
+var knownForm = regexp.MustCompile(`^rv_|^link_[A-Za-z0-9_-]{43}$|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[A-Za-z0-9_-]{43}$|^[0-9a-f]{64}$`)
 
 // mayBeInUse refuses an id that no capability on record has, and that no token or link can
 // have: a revocation of a mistyped id would look as if something was stopped. Where the server
@@ -189,7 +189,7 @@ var knownForm = regexp.MustCompile(`^rv_|^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-
 func mayBeInUse(ctx context.Context, op *cli.Operator, target string) error {
 	if !strings.HasPrefix(target, "cap_") {
 		if !knownForm.MatchString(target) {
-			return fmt.Errorf("%q is the id of nothing that Powerbox issues (cap_..., rv_..., a UUID, the hash of a link), so nothing was revoked. "+
+			return fmt.Errorf("%q is the id of nothing that Powerbox issues (cap_..., rv_..., link_..., a UUID, the hash of a link), so nothing was revoked. "+
 				"Correct it, or add --unrecorded for a token of another issuer", target)
 		}
 		return nil
