@@ -47,7 +47,8 @@ func (d *draft) server(args []string, dash int) error {
 // readCommand starts the command, asks it for its tools, and ends it. It is started as a
 // gateway would, so what works here works there.
 func (d *draft) readCommand(ctx context.Context, p *cli.Program) error {
-	o := remote.MCPOptions{Exec: true, Command: d.command, Env: d.env, Sessions: 1}
+	// The client may ask for a session after a request without one, while that process ends.
+	o := remote.MCPOptions{Exec: true, Command: d.command, Env: d.env, Sessions: 2, Share: 2}
 	if err := o.Check(); err != nil {
 		return cli.Usage(err)
 	}
