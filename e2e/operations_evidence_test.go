@@ -202,7 +202,7 @@ func TestOperatorsLive(t *testing.T) {
 	b.says("found again", "Nothing was missed.")
 
 	b.js(`fetch("/logout", {method: "POST"}).then(() => 0)`)
-	b.until(`document.querySelector("[data-says]").textContent.endsWith("Reload the page.")`)
+	b.until(`document.querySelector("[data-says]").textContent.endsWith("Reload the page, and log in again if it asks.")`)
 	deny()
 	if n := b.js(`document.querySelectorAll("tr.fresh").length`); n != "3" {
 		t.Errorf("after the logout the page has %s new rows; want 3", n)

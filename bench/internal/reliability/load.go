@@ -225,12 +225,20 @@ func (w *worker) freeze(ctx context.Context) {
 	}
 	// Also where the load ends now, and for a minute at the most.
 	thawing := context.WithoutCancel(ctx)
+	frozen, tried := failed == nil, false
 	err := until(thawing, time.Minute, func() error {
+		if !frozen { // the first one may still be on its way, and would follow a thaw
+			if err := w.town.operate(thawing, http.MethodPost, "/v1/freezes", body, nil); err != nil {
+				return err
+			}
+			frozen = true
+		}
 		err := w.town.operate(thawing, http.MethodPost, "/v1/thaws", body, nil)
 		var answer *statusError
-		if failed != nil && errors.As(err, &answer) && answer.status < http.StatusInternalServerError {
-			return nil // the freeze did not happen
+		if tried && errors.As(err, &answer) && answer.status < http.StatusInternalServerError {
+			return nil // the thaw before had no answer, and happened
 		}
+		tried = true
 		return err
 	})
 	if err != nil {
