@@ -108,7 +108,7 @@ func TestATK75_NoLastEventWithoutItsOutcome(t *testing.T) {
 		}
 	})
 	held := alice.reports()
-	stream, _ := alice.follows(held, data("search_documents", map[string]any{"query": "x"}))
+	stream, _ := alice.follows(held, parted("SendStreamingMessage", []any{skillPart("search_documents", map[string]any{"query": "x"})}, nil, nil))
 	w.full(0)
 	close(begun)
 	first := make([]byte, 64<<10)
