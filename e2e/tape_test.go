@@ -234,6 +234,9 @@ func playAll(t *testing.T, on wire, how string) {
 			if how == "attach" {
 				announced(t, got)
 				for n, cookie := range want.AnswerHeader["Set-Cookie"] { // all agents are at one host (ATK-158)
+					if on.binding == overGRPC {
+						break // its clients keep none
+					}
 					want.AnswerHeader["Set-Cookie"][n] = strings.TrimSuffix(cookie, "; Path=/") + "; Path=/agents/documents"
 				}
 			}
