@@ -7,7 +7,7 @@ import (
 )
 
 // Administrators remembers the people who were seen with the permission to administer. No
-// configuration names those who have it by a group. The zero value is ready, and its methods
+// configuration names those to whom a group gives it. The zero value is ready, and its methods
 // can be called by many goroutines.
 type Administrators struct {
 	mu   sync.Mutex
