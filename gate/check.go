@@ -58,7 +58,7 @@ func (g *Gate) Check(ctx context.Context, call *Call) (Verdict, error) {
 		return g.late(ctx, v, record, err), errors.Join(evidence.ErrNotWritten, err)
 	}
 	v.Record.Detached = nil // a stream would hold it for as long as it is open
-	return v, nil
+	return g.confirm(ctx, call, v)
 }
 
 // noted returns what the record of a denial says of the denials before it, and whether the

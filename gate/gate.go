@@ -299,8 +299,8 @@ type EffectReplay interface {
 	UseFor(call ProofUse, id string, until, now time.Time) (bool, error)
 }
 
-// Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log, Behind
-// and Took is required.
+// Gate decides calls. Every field but Scopes, Nonces, Sessions, Standing, Log, Behind,
+// Current and Took is required.
 type Gate struct {
 	Chains      Resolver // for chains with a proof
 	References  Resolver // for capabilities on record
@@ -317,6 +317,9 @@ type Gate struct {
 	Now         func() time.Time
 	Log         *slog.Logger
 	Behind      *Behind // nil: every answer waits for its outcome
+	// Current returns when Revocations know everything that was committed before the last record
+	// of this process. nil where no other process writes.
+	Current func(ctx context.Context) error
 	// Took is told how long the steps decide and record took, or nil.
 	Took func(ctx context.Context, step, agent string, d time.Duration)
 
@@ -362,8 +365,9 @@ type Verdict struct {
 	// without is the denial that stands if the budget of what an operator gave is used up.
 	without *Verdict
 
-	admitted bool  // Call.Admit was asked
-	stop     error // what it said
+	admitted  bool  // Call.Admit was asked
+	stop      error // what it said
+	takenBack bool  // it was allowed on record
 }
 
 // Digest is that of the call that was decided on.

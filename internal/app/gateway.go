@@ -91,7 +91,7 @@ func (i *Instance) front(ctx context.Context, a Assembly, w *Wiring) error {
 		RecorderID:  RecorderID,
 		NewID:       func() (string, error) { return i.Issuer.NewID("rec_") },
 		Now:         a.Now, Log: a.Log,
-		Behind: proxy.Behind(i.Config),
+		Behind: proxy.Behind(i.Config), Current: i.knowing(),
 	}
 	i.gate = g
 	i.Admin.Unrecorded = func() map[string]int64 {

@@ -133,7 +133,7 @@ func (i *Instance) provider(c config.Agent, a Assembly, started time.Time, g *ga
 	// No call continues here without a record, so the log has no gaps to tell of.
 	own := &gate.Gate{
 		Chains: noChains{}, References: g.References, Recorder: provider.Recorder{Store: i.Store, Plain: g.Recorder}, Revocations: g.Revocations, Policy: unvetoed{i.Issuer.PolicyDigest},
-		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took,
+		Replay: g.Replay, Standing: g.Standing, RecorderID: g.RecorderID, NewID: g.NewID, Now: g.Now, Log: g.Log, Took: g.Took, Current: g.Current,
 	}
 	p, err := provider.New(provider.Config{
 		Replay: i.replays("token of an agent"),

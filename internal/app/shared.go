@@ -52,6 +52,15 @@ func (i *Instance) stale() func() bool {
 	return func() bool { return i.follower.Stale() }
 }
 
+// knowing has a decision wait until this node knows what was committed before it; nil without
+// other nodes.
+func (i *Instance) knowing() func(context.Context) error {
+	if i.shared == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return i.follower.Current(ctx) }
+}
+
 // caughtUp has requests wait until this node knows the writes of other nodes.
 func (i *Instance) caughtUp(h http.Handler) http.Handler {
 	if i.shared == nil {

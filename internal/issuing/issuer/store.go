@@ -355,6 +355,11 @@ type Versions struct {
 	Timeline string // of the database: another one after a failover
 }
 
+// Covers reports whether v counts every change that w counts.
+func (v Versions) Covers(w Versions) bool {
+	return v.Stops >= w.Stops && v.Modes >= w.Modes && v.Gateways >= w.Gateways && v.Agents >= w.Agents && v.Cards >= w.Cards
+}
+
 // lazy is the key of [Lazy].
 type lazy struct{}
 

@@ -108,6 +108,9 @@ func (p *Provider) checkBudgeted(ctx context.Context, call *gate.Call, c *Capabi
 		}
 		call.Presented, tried = []gate.Presented{{Reference: g.Record}}, true
 		v, err := p.config.Gate.Check(budgeted, call)
+		if err == nil && v.TakenBack() {
+			err = p.settle(ctx, v.Record.ID, true)
+		}
 		if !errors.Is(err, errSpent) {
 			return v, err
 		}

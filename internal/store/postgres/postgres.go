@@ -32,6 +32,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,6 +86,7 @@ type Store struct {
 	warned sync.Map // *pgconn.PgConn that the database warned, by connection
 
 	tail tail // the writer's alone
+	seen atomic.Pointer[Versions]
 
 	handing sync.RWMutex // held while a change is handed to the writer
 	closed  bool

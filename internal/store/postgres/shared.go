@@ -35,6 +35,15 @@ func (s *Store) Versions(ctx context.Context) (v Versions, err error) {
 	return v, nil
 }
 
+// Seen returns the counts that this node's last change found, all of whose changes were committed
+// before it. They have no timeline.
+func (s *Store) Seen() Versions {
+	if v := s.seen.Load(); v != nil {
+		return *v
+	}
+	return Versions{}
+}
+
 // Copied returns when everything here was copied from another store, the zero time for
 // what began here.
 func (s *Store) Copied(ctx context.Context) (time.Time, error) {

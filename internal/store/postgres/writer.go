@@ -258,6 +258,8 @@ func (t *transaction) begin() error {
 	if err := t.conn.QueryRow(t.ctx, lockHead).Scan(&h.size, &h.note, &h.epoch, &h.made, &v.Stops, &v.Modes, &v.Gateways, &v.Agents, &v.Cards); err != nil {
 		return err
 	}
+	locked := h.Versions
+	t.store.seen.Store(&locked)
 	if t.config.Strict {
 		if err := durable(t.ctx, t.conn); err != nil {
 			return err

@@ -31,6 +31,8 @@ const (
 // Shared is the part of a store of several nodes beside [issuer.Store].
 type Shared interface {
 	Versions(ctx context.Context) (issuer.Versions, error)
+	// Seen returns the counts that the last change of this node found.
+	Seen() issuer.Versions
 }
 
 // Follower updates a node's memory of a shared store from the store. No request is
@@ -50,6 +52,7 @@ type Follower struct {
 	waits   *look      // begins when the one before has ended; nil for none
 	looking bool
 	good    time.Time // when a look that succeeded began
+	taken   issuer.Versions
 }
 
 // look is one look at the store, for all who came before it began.
@@ -91,24 +94,36 @@ func (f *Follower) run() {
 		}
 		f.mu.Unlock()
 		began := f.Now()
-		one.err = f.once()
-		if one.err == nil {
+		var taken issuer.Versions
+		if taken, one.err = f.once(); one.err == nil {
 			f.mu.Lock()
-			f.good = began
+			f.good, f.taken = began, taken
 			f.mu.Unlock()
 		}
 		close(one.done)
 	}
 }
 
-func (f *Follower) once() error {
+func (f *Follower) once() (issuer.Versions, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), followTime)
 	defer cancel()
 	v, err := f.Store.Versions(ctx)
 	if err != nil {
-		return err
+		return v, err
 	}
-	return f.Take(ctx, v)
+	return v, f.Take(ctx, v)
+}
+
+// Current returns when everything is known that was committed before the last change of this
+// node. It looks only where that change found something that is not known yet.
+func (f *Follower) Current(ctx context.Context) error {
+	f.mu.Lock()
+	known := f.taken.Covers(f.Store.Seen())
+	f.mu.Unlock()
+	if known {
+		return nil
+	}
+	return f.Within(ctx)
 }
 
 // Stale reports whether the node's knowledge is too old to decide by.

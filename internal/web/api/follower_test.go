@@ -28,6 +28,8 @@ func (s *sharedStub) Versions(context.Context) (issuer.Versions, error) {
 	return issuer.Versions{Stops: n}, nil
 }
 
+func (*sharedStub) Seen() issuer.Versions { return issuer.Versions{} }
+
 // EXT-16: where a node cannot find out what others have revoked, nothing is answered,
 // and what it knows is stale when its time is over.
 func TestEXT16_WithoutTheStoreNothingIsAnswered(t *testing.T) {
