@@ -48,10 +48,12 @@ func startRemote(t *testing.T, replicas int, o options, flags ...string) (*town,
 	t.Helper()
 	var next atomic.Int64
 	var all []*replica
+	own := new(http.Transport) // servers of other tests close what is idle of the default one
+	t.Cleanup(own.CloseIdleConnections)
 	front := httpServer(t, func(w http.ResponseWriter, r *http.Request) {
 		one := all[int(next.Add(1))%len(all)]
 		to := &url.URL{Scheme: "http", Host: one.address}
-		proxy := httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host }}
+		proxy := httputil.ReverseProxy{Transport: own, FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host }}
 		proxy.ServeHTTP(w, r)
 	})
 	o.agent += "\n    gateway_url: " + front

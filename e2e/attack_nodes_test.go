@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"bytes"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -78,6 +81,31 @@ func TestATK171_RevokedAtAnotherNodeBeforeTheRecord(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a call that a person approves", func(t *testing.T) {
+		database := databases.Database(t)
+		n := startNodes(t, 2, options{mail: ", approval: true", database: database})
+		alice := n.caller(aliceToken)
+		n.on(1)
+		held := alice.request("mail", map[string]any{"grants": []string{"mail:send"}, "purpose": "Tell Bob"})[0]
+		task := heldIn(t, alice.mailsUnder(held, "bob@example.org"))
+		log := holdLog(t, database)
+		var both sync.WaitGroup
+		both.Go(func() { n.each[0].operator(http.MethodPost, "/v1/revocations", map[string]any{"target": held.ID}) })
+		log.waiting(1)
+		both.Go(func() {
+			n.each[1].answers("alice", task.URL[strings.LastIndexByte(task.URL, '/')+1:], map[string]any{})
+		})
+		log.waiting(2)
+		log.do("ROLLBACK")
+		both.Wait()
+		eventually(t, stepTime, func() string { return "ATK-171: no outcome says that the call was not made" }, func() bool {
+			bundle, _ := n.verified(0)
+			return bytes.Contains(bundle, []byte(`"told":"revoked"`))
+		})
+		if got := len(n.mail.got()); got != 0 {
+			t.Errorf("ATK-171: the agent got %d calls; want 0", got)
+		}
+	})
 	t.Run("Agent Auth", func(t *testing.T) {
 		database := databases.Database(t)
 		b := newBank(t, bankOptions{database: database, capabilities: "        - {name: buy, description: Buys, sensitivity: read, uses: 1}\n"})
