@@ -15,6 +15,8 @@ import (
 const (
 	shipRecords = 256
 	shipBytes   = 1 << 20
+	maxHalved   = 8 // to a single record
+	cameOften   = 16
 )
 
 // Next is the sequence of the record that comes next.
@@ -42,7 +44,7 @@ func (s *Spool) Sent() int64 {
 // as go into one shipment.
 func (s *Spool) Waiting() ([][]byte, error) {
 	s.mu.Lock()
-	from, segments := s.shipped, append([]segment(nil), s.segments...)
+	from, halved, segments := s.shipped, s.halved, append([]segment(nil), s.segments...)
 	s.mu.Unlock()
 	var out [][]byte
 	size := 0
@@ -63,7 +65,7 @@ func (s *Spool) Waiting() ([][]byte, error) {
 			if g.first+i < from {
 				continue
 			}
-			if len(out) == shipRecords || size > 0 && size+len(f.payload) > shipBytes {
+			if len(out) == max(1, shipRecords>>halved) || size > 0 && size+len(f.payload) > shipBytes>>halved {
 				return out, nil
 			}
 			out, size = append(out, f.payload), size+len(f.payload)
@@ -183,14 +185,28 @@ func (s *Spool) shipOnce(ctx context.Context, send Send) (sent bool, err error) 
 		return false, err
 	}
 	next, err := send(ctx, records)
+	before := s.paced(err == nil)
 	if err != nil {
 		return false, err
 	}
-	s.mu.Lock()
-	before := s.shipped
-	s.mu.Unlock()
 	if next == before {
 		return false, fmt.Errorf("spool: the server took none of %d records from %d on", len(records), before)
 	}
 	return true, s.Shipped(next)
+}
+
+// paced halves the next shipment after one that failed: over a slow link a whole one may never
+// arrive in its time. After some that came the next is twice as large. It returns what was sent
+// before.
+func (s *Spool) paced(came bool) (shipped int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !came {
+		s.halved, s.came = min(s.halved+1, maxHalved), 0
+		return s.shipped
+	}
+	if s.came++; s.came == cameOften {
+		s.halved, s.came = max(0, s.halved-1), 0
+	}
+	return s.shipped
 }

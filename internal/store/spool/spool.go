@@ -95,9 +95,16 @@ type Spool struct {
 	mu       sync.Mutex // guards the fields below
 	head     evidence.Head
 	segments []segment
-	shipped  int64 // sequence of the first record that the server does not have
 	appended chan struct{}
 	bodies   map[int64]int64 // sizes of bodies that the server does not have, by sequence
+	progress
+}
+
+// progress is how far the shipping of records is.
+type progress struct {
+	shipped int64 // sequence of the first record that the server does not have
+	halved  int   // how often the next shipment is halved
+	came    int   // shipments of that size that came, one after the other
 }
 
 // request is one record on its way to the disk.
