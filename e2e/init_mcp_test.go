@@ -48,7 +48,7 @@ func TestOPS_InitOfAnMCPServerThatIsACommand(t *testing.T) {
 		t.Errorf("config check: exit %d\n%s", code, out)
 	}
 	// A server runs already where an agent is added: it reads the files again.
-	if out, code := run("init", "--id", "more", "--mcp", "--add", "--", os.Args[0], stdioServer); code != 0 || !strings.Contains(out, "powerbox config reload\n") || strings.Contains(out, "serve --dev") {
+	if out, code := run("init", "--id", "more", "--mcp", "--add", "--", os.Args[0], stdioServer); code != 0 || !strings.Contains(out, "powerbox config reload\n") || !strings.Contains(out, "--listen 127.0.0.1:8702 ") || strings.Contains(out, "serve --dev") {
 		t.Errorf("init --add: exit %d\n%s", code, out)
 	}
 	if out, _ := run("doctor"); !strings.Contains(out, "its gateway starts it as a command") || strings.Contains(out, "127.0.0.1:1/mcp") {

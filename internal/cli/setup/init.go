@@ -27,6 +27,7 @@ type draft struct {
 	command              []string // that the MCP server is started by, instead
 	env                  []string // names of variables that it gets
 	base                 string   // issuer.url of the configuration that is there
+	gateways             []string // URLs of the gateways that it has
 	beside               string   // file of its own for the agent, beside the configuration that is there
 	card                 a2a.CardView
 	skills               []draftSkill

@@ -32,6 +32,11 @@ func addAgent(p *cli.Program, d draft, force, named bool) error {
 		}
 	}
 	dir := filepath.Dir(d.out)
+	for _, a := range there.Agents {
+		if a.ID != d.id { // its own file is replaced
+			d.gateways = append(d.gateways, a.GatewayURL)
+		}
+	}
 	d.base, d.beside = there.Issuer.URL, filepath.Join(dir, "powerbox.d", d.id+".yaml")
 	files := []draftFile{
 		{d.beside, 0o600, d.yaml()},

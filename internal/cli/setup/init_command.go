@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/app/remote"
@@ -17,8 +19,9 @@ const (
 	commandEndpoint = "http://command.invalid/mcp"
 	// mcpBehind is the value of --mcp if the command follows it.
 	mcpBehind = "-"
-	// commandGateway is where the gateway of a command takes calls, unless the file is changed.
-	commandGateway = "http://127.0.0.1:8701"
+	// commandPort is where the gateway of the first command takes calls, and those of others at the
+	// ports after it, unless the file is changed.
+	commandPort = 8701
 	// noUpstream is the upstream of an MCP server that is a command, which nothing calls.
 	noUpstream = "http://127.0.0.1:1/mcp"
 )
@@ -67,6 +70,16 @@ func (d *draft) readCommand(ctx context.Context, p *cli.Program) error {
 	return d.guessTools(tools, fmt.Sprintf("the MCP server that %q starts", d.command[0]))
 }
 
+// gateway is where the gateway of the command takes calls: at the first port that no agent of the
+// configuration that is there has.
+func (d *draft) gateway() string {
+	for port := commandPort; ; port++ {
+		if at := "http://127.0.0.1:" + strconv.Itoa(port); !slices.Contains(d.gateways, at) {
+			return at
+		}
+	}
+}
+
 // printCommandDraft says what to do next about a server that a gateway starts.
 func printCommandDraft(p *cli.Program, d draft) error {
 	var env strings.Builder
@@ -86,7 +99,7 @@ func printCommandDraft(p *cli.Program, d draft) error {
 		"  powerbox gateway enroll --server %[3]s --token-file %[2]s.token --state %[2]s-gateway\n"+
 		"  powerbox gateway --state %[2]s-gateway --listen %[4]s --dev%[5]s --mcp-exec -- %[6]s\n"+
 		"  point MCP clients at %[7]s/agents/%[2]s\n  powerbox report%[1]s\n",
-		d.flag(), d.id, server, strings.TrimPrefix(commandGateway, "http://"), env.String(), strings.Join(words, " "), commandGateway, d.run())
+		d.flag(), d.id, server, strings.TrimPrefix(d.gateway(), "http://"), env.String(), strings.Join(words, " "), d.gateway(), d.run())
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (d *draft) yamlSkills(b *strings.Builder) {
 func (d *draft) agents(b *strings.Builder) {
 	if len(d.command) > 0 {
 		cli.Printf(b, "agents:\n  - id: %s\n    protocol: mcp\n    # A gateway of its own starts the command: powerbox gateway --mcp-exec. The upstream is not called.\n", bare(d.id))
-		cli.Printf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(commandGateway))
+		cli.Printf(b, "    upstream: %s\n    gateway_url: %s\n    mode: observe # then scoped, then require\n", strconv.Quote(noUpstream), strconv.Quote(d.gateway()))
 		return
 	}
 	if d.mcp != "" {
