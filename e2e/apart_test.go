@@ -48,7 +48,7 @@ func startRemote(t *testing.T, replicas int, o options, flags ...string) (*town,
 	t.Helper()
 	var next atomic.Int64
 	var all []*replica
-	own := new(http.Transport) // servers of other tests close what is idle of the default one
+	own := new(http.Transport) // servers of other tests close idle connections of the default one
 	t.Cleanup(own.CloseIdleConnections)
 	front := httpServer(t, func(w http.ResponseWriter, r *http.Request) {
 		one := all[int(next.Add(1))%len(all)]

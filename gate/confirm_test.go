@@ -61,7 +61,7 @@ func TestATK171_WhatEndedWhileItsRecordWaited(t *testing.T) {
 				t.Fatalf("ATK-171: allowed %t, taken back %t, %v; want %v", v.Allowed, v.TakenBack(), codes(v), c.want)
 			}
 			if c.mode == Observe {
-				return // what is observed has no outcome
+				return // an observed call has no outcome
 			}
 			last := w.ledger.sealed[len(w.ledger.sealed)-1].Record()
 			if c.want == nil {

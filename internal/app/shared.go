@@ -52,7 +52,7 @@ func (i *Instance) stale() func() bool {
 	return func() bool { return i.follower.Stale() }
 }
 
-// knowing has a decision wait until this node knows what was committed before it; nil without
+// knowing has a decision wait until this node knows all changes committed before it; nil without
 // other nodes.
 func (i *Instance) knowing() func(context.Context) error {
 	if i.shared == nil {

@@ -196,8 +196,8 @@ func (s *Spool) shipOnce(ctx context.Context, send Send) (sent bool, err error) 
 }
 
 // paced halves the next shipment after one that failed: over a slow link a whole one may never
-// arrive in its time. After some that came the next is twice as large. It returns what was sent
-// before.
+// arrive in its time. After some that came the next is twice as large. It returns how far
+// records were sent before.
 func (s *Spool) paced(came bool) (shipped int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
