@@ -159,7 +159,8 @@ type Call struct {
 	Refused []evidence.Reason
 	Action  string // action_type of the record
 	// Record begins the record: purpose, trace, arguments, the body that it commits to,
-	// and reasons that decide nothing. The gate writes the rest.
+	// reasons that decide nothing, and the task of a call that names none. The gate writes
+	// the rest.
 	Record evidence.Record
 	Ask    Ask
 }
