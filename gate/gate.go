@@ -363,8 +363,14 @@ type Verdict struct {
 	// without is the denial that stands if the budget of what an operator gave is used up.
 	without *Verdict
 
-	admitted bool  // Call.Admit was asked
-	stop     error // what it said
+	asker
+}
+
+// asker is what is known of who asked, beside what the call came under.
+type asker struct {
+	admitted bool   // Call.Admit was asked
+	stop     error  // what it said
+	refused  string // name or holder who has proven its key under a revoked capability, "" for none
 }
 
 // Digest is that of the call that was decided on.

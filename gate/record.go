@@ -107,6 +107,8 @@ func requesterOf(call *Call, v *Verdict) string {
 		return call.Caller.Name
 	case v.Held.Holder != "":
 		return v.Held.Holder
+	case v.refused != "":
+		return v.refused
 	case call.Caller.Holder != "":
 		return call.Caller.Holder
 	}

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,7 +146,8 @@ func (k *conversation) pageOf(response *http.Response, result json.RawMessage, w
 	if len(said.Elicitations) != 1 || said.Elicitations[0].URL == "" {
 		return nil
 	}
-	return &Pending{ID: said.Elicitations[0].ElicitationID, ApprovalURL: said.Elicitations[0].URL, Interval: int(firstLook.Seconds())}
+	at := said.Elicitations[0]
+	return &Pending{ID: cmp.Or(at.ElicitationID, at.URL[strings.LastIndexByte(at.URL, '/')+1:]), ApprovalURL: at.URL, Interval: int(firstLook.Seconds())}
 }
 
 // page is where a person answers.
