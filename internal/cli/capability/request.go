@@ -131,6 +131,10 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 			cli.Printf(p.Stderr, "powerbox: warning: you asked for %s until %s, and the agent allows it until %s; request it again before that\n",
 				c.Grant, r.params.Expires.UTC().Format(time.RFC3339), c.Expires.UTC().Format(time.RFC3339))
 		}
+		if len(c.OutsideScope) > 0 {
+			cli.Printf(p.Stderr, "powerbox: warning: the caller's scope refuses %s of %s, whatever the capability says; an operator adds it (scopes in powerbox.yaml)\n",
+				strings.Join(c.OutsideScope, ", "), c.Grant)
+		}
 	}
 	return p.PrintCapabilities(held, r.out, output)
 }
