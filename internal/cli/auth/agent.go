@@ -200,6 +200,7 @@ func newAgentList(p *cli.Program) *cobra.Command {
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 		cli.Printf(w, "AGENT\tNAME\tPROVIDER\tSTATUS\tHOLDS\n")
+		p.Empty(len(agents), "the store has no such agent; connect one with: powerbox agent connect URL")
 		for _, a := range agents {
 			var holds []string
 			for _, g := range a.Grants {

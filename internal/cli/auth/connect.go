@@ -174,6 +174,7 @@ func printProviders(p *cli.Program, providers []agentauth.Provider, output strin
 	if output == "json" {
 		return p.PrintJSON(map[string]any{"providers": append([]agentauth.Provider{}, providers...)})
 	}
+	p.Empty(len(providers), "no provider is known; find one with: powerbox agent discover URL")
 	for _, one := range providers {
 		cli.Printf(p.Stdout, "%s  %s\n  %s\n", one.Name, one.Issuer, one.Description)
 	}
