@@ -250,7 +250,7 @@ func newAgentReactivate(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval; exit 6 if it is pending")
 	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		a, err := client.Reactivate(cmd.Context(), args[0], noWait)
 		return Connected(p, a, err, noWait, *output)
