@@ -165,7 +165,7 @@ func TestAAPA4_Preferred(t *testing.T) {
 func TestAAPA3_CommandLine(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	h := newAgentHost(t)
-	waiting, s := h.must(0, "agent", "connect", b.url, "--name", "Helper", "--capability", "check_balance", "--preferred-method", "ciba", "--login-hint", "alice", "--no-wait", "--output", "json")
+	waiting, s := h.must(6, "agent", "connect", b.url, "--name", "Helper", "--capability", "check_balance", "--preferred-method", "ciba", "--login-hint", "alice", "--no-wait", "--output", "json")
 	if !strings.Contains(s.err, `by ciba about "Approve Helper"`) {
 		t.Errorf("%s", s.err)
 	}

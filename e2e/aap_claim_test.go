@@ -19,7 +19,7 @@ func TestAAPU3_TakingOver(t *testing.T) {
 	id := agent["agent_id"].(string)
 	h.must(0, "agent", "execute", id, "list_accounts")
 	// A person can say no, and nothing has changed.
-	waiting, _ := h.must(0, "agent", "claim", id, "--no-wait", "--binding-message", "the deployer of the site", "--output", "json")
+	waiting, _ := h.must(6, "agent", "claim", id, "--no-wait", "--binding-message", "the deployer of the site", "--output", "json")
 	if waiting["status"] != "active" || waiting["claim_status"] != "pending" {
 		t.Fatalf("%v", waiting)
 	}
@@ -29,7 +29,7 @@ func TestAAPU3_TakingOver(t *testing.T) {
 	}
 	h.must(0, "agent", "execute", id, "list_accounts")
 	// Another says yes, on the page.
-	waiting, _ = h.must(0, "agent", "claim", id, "--no-wait", "--output", "json")
+	waiting, _ = h.must(6, "agent", "claim", id, "--no-wait", "--output", "json")
 	v := pages.visitor("bob")
 	at := v.open(waiting["approval"].(fact)["user_code"].(string))
 	_, page := v.get(at)
@@ -181,7 +181,7 @@ func TestAAPCL3_Environment(t *testing.T) {
 	if _, s := h.must(0, "agent", "find", "transfer money", "--limit", "1"); !strings.HasPrefix(s.out, bank+"  transfer_money: ") {
 		t.Errorf("%s", s.out)
 	}
-	waiting, _ := h.must(0, "agent", "connect", bank, "--name", "n", "--capability", "check_balance", "--no-wait", "--output", "json")
+	waiting, _ := h.must(6, "agent", "connect", bank, "--name", "n", "--capability", "check_balance", "--no-wait", "--output", "json")
 	code, _ := waiting["approval"].(fact)["user_code"].(string)
 	if _, s := h.must(0, "approval", "show", code, "--server", bank, "--as", "alice"); !strings.Contains(s.out, "the desk") {
 		t.Errorf("%s", s.out)
@@ -190,7 +190,7 @@ func TestAAPCL3_Environment(t *testing.T) {
 	id := waiting["agent_id"].(string)
 	h.must(0, "agent", "status", id, "--wait")
 	h.must(0, "agent", "execute", id, "check_balance", "--arguments", `{"account_id": "acc_123"}`)
-	more, _ := h.must(0, "agent", "request", id, "--capability", "list_accounts", "--reason", "see all", "--no-wait", "--output", "json")
+	more, _ := h.must(6, "agent", "request", id, "--capability", "list_accounts", "--reason", "see all", "--no-wait", "--output", "json")
 	h.answer("approve", bank, more)
 	h.must(0, "agent", "status", id, "--wait")
 	if shown, _ := h.must(0, "agent", "show", id, "--output", "json"); len(shown["agent_capability_grants"].([]any)) != 2 {

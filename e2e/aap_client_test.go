@@ -63,7 +63,7 @@ func TestAAPCL3_CommandLine(t *testing.T) {
 	}
 	call(3, "list_accounts", `{}`)
 
-	more, _ := h.must(0, "request", id, "--via", "agent-auth", "--grant", "list_accounts", "--purpose", "see all", "--no-wait", "--output", "json")
+	more, _ := h.must(6, "request", id, "--via", "agent-auth", "--grant", "list_accounts", "--purpose", "see all", "--no-wait", "--output", "json")
 	h.answer("approve", bank, more)
 	h.must(0, "agent", "status", id, "--wait")
 	if out := call(0, "list_accounts", `{}`); !strings.Contains(out, "acc_456") {
@@ -267,7 +267,7 @@ func TestAAPCL13_KeysAndDenials(t *testing.T) {
 	asGiven(t)
 	bank, h := startExampleBank(t), newAgentHost(t)
 	connect := []string{"agent", "connect", bank, "--name", "Other", "--capability", "ticker", "--output", "json"}
-	waiting, _ := h.must(0, append(connect, "--no-wait")...)
+	waiting, _ := h.must(6, append(connect, "--no-wait")...)
 	h.answer("deny", bank, waiting, "--reason", "not today")
 	denied, _ := h.must(3, "agent", "status", waiting["agent_id"].(string), "--wait", "--output", "json")
 	if denied["denied"] != true || !strings.Contains(denied["message"].(string), "a person denied") {
@@ -280,7 +280,7 @@ func TestAAPCL13_KeysAndDenials(t *testing.T) {
 	if out, _ := h.must(0, "approval", "list", "--server", bank, "--as", "alice", "--output", "json"); len(out["approvals"].([]any)) != 0 {
 		t.Errorf("a person was asked again: %v", out)
 	}
-	waiting, _ = h.must(0, append(connect, "--no-wait", "--again")...)
+	waiting, _ = h.must(6, append(connect, "--no-wait", "--again")...)
 	h.answer("approve", bank, waiting)
 	h.must(0, "agent", "status", waiting["agent_id"].(string), "--wait")
 

@@ -123,7 +123,7 @@ func TestAAPJ9_AtALocation(t *testing.T) {
 		t.Errorf("AAP-J9 a proof for another service than the token: %s", r.Raw)
 	}
 	h := newAgentHost(t)
-	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "n", "--capability", "remote,safe", "--no-wait", "--output", "json")
+	waiting, _ := h.must(6, "agent", "connect", b.url, "--name", "n", "--capability", "remote,safe", "--no-wait", "--output", "json")
 	h.answer("approve", b.url, waiting)
 	id := waiting["agent_id"].(string)
 	h.must(0, "agent", "status", id, "--wait")

@@ -89,7 +89,7 @@ func TestAAPY1_Notification(t *testing.T) {
 func TestAAPY1_ClientFallsBack(t *testing.T) {
 	b := newBank(t, bankOptions{})
 	h := newAgentHost(t)
-	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "n", "--capability", "check_balance", "--no-wait", "--output", "json")
+	waiting, _ := h.must(6, "agent", "connect", b.url, "--name", "n", "--capability", "check_balance", "--no-wait", "--output", "json")
 	h.answer("approve", b.url, waiting)
 	h.must(0, "agent", "status", waiting["agent_id"].(string), "--wait")
 	p := newPretender(t)

@@ -124,7 +124,7 @@ func TestAAPJ9_Required(t *testing.T) {
 	}
 	b.want("AAP-C11", b.ask(http.MethodGet, "/capability/list", m.token(b.url), nil), http.StatusUnauthorized, "invalid_jwt")
 	h := newAgentHost(t)
-	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "n", "--capability", "check_balance,slow_job", "--no-wait", "--output", "json")
+	waiting, _ := h.must(6, "agent", "connect", b.url, "--name", "n", "--capability", "check_balance,slow_job", "--no-wait", "--output", "json")
 	h.answer("approve", b.url, waiting)
 	id := waiting["agent_id"].(string)
 	h.must(0, "agent", "status", id, "--wait")

@@ -185,7 +185,7 @@ func TestAAPM3_TokensByCommands(t *testing.T) {
 	asGiven(t)
 	b := newTokenTown(t, "tokens: true\n      poll_interval: 1s")
 	h := newAgentHost(t)
-	waiting, _ := h.must(0, "agent", "connect", b.url, "--name", "Searcher", "--capability", "search_documents", "--no-wait", "--output", "json")
+	waiting, _ := h.must(6, "agent", "connect", b.url, "--name", "Searcher", "--capability", "search_documents", "--no-wait", "--output", "json")
 	h.answer("approve", b.url, waiting)
 	id := waiting["agent_id"].(string)
 	h.must(0, "agent", "status", id, "--wait")

@@ -1385,7 +1385,9 @@ function verdict(report) {
 const many = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 function text(report) {
-  const out = [`${report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} without a recorded outcome`];
+  // Nothing tells whether evidence under other keys is whole, so it is not called tampered.
+  const otherKeys = report.problems.length && report.problems.every((p) => p.kind === 'unknown_key');
+  const out = [`${otherKeys ? 'signed by keys that are not pinned' : report.verdict}: ${many(report.records, 'record')} in ${many(report.chains.length, 'chain')} of ${report.origin}, ${report.outcome_unknown.length} without a recorded outcome`];
   if (report.covered) out.push(`  ${many(report.covered, 'record')} covered by the signature of a later one of their chain, the others by one of their own`);
   const { committed, opened, erased } = report.bodies;
   if (committed) out.push(`  ${committed === 1 ? '1 body' : `${committed} bodies`} beside the records: ${opened} opened, ${erased} erased, ${committed - opened - erased} not in this bundle`);

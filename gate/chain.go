@@ -40,7 +40,7 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	anchors, issuer := call.Target.anchors(p.Chain)
 	v, err := c.Memo.Verify(token.JoinChain(p.Chain), anchors, c.Drafts.options(now, c.Revocations))
 	if err != nil {
-		return Held{}, refusal(err)
+		return Held{}, c.named(call, p, now, err)
 	}
 	if v.Issuer() != issuer {
 		// The key is the agent's own, but the token names another issuer.
@@ -62,6 +62,38 @@ func (c Chains) Resolve(_ context.Context, call *Call, p Presented, now time.Tim
 	held.ProofID, held.ProofUntil = strings.TrimPrefix(held.Holder, "key:")+"/"+proof.ID, proof.IssuedAt.Add(token.ProofWindow+time.Second)
 	return held, nil
 }
+
+// named is the refusal of a chain that did not verify. If only a revocation stands against it
+// and the call has the proof of its holder, the record can say who asked.
+func (c Chains) named(call *Call, p Presented, now time.Time, why error) error {
+	refused := refusal(why)
+	var e *token.Error
+	if !errors.As(why, &e) || e.Code != token.CodeRevoked {
+		return refused
+	}
+	o := c.Drafts.options(now, c.Revocations)
+	o.Revoked = token.UnsafeNothingRevoked // the call is refused already
+	anchors, issuer := call.Target.anchors(p.Chain)
+	v, err := c.Memo.Verify(token.JoinChain(p.Chain), anchors, o)
+	if err != nil || v.Issuer() != issuer {
+		return refused
+	}
+	if proof, err := c.proof(v, call, p.Proof, now); err != nil || proof.IssuedAt.Unix() < c.Started.Unix() {
+		return refused
+	}
+	names := v.HolderNames()
+	return &provenRefusal{refused, names[len(names)-1]}
+}
+
+// provenRefusal is a refusal of a holder that has proven its key with the call.
+type provenRefusal struct {
+	error
+
+	holder string
+}
+
+// Unwrap returns the refusal.
+func (r *provenRefusal) Unwrap() error { return r.error }
 
 // Vouches reports whether a chain stands under the keys of a target: someone whom the
 // agent trusts has signed its root, and every holder what follows. It says nothing of who

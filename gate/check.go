@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -125,6 +126,7 @@ func (g *Gate) underEach(ctx context.Context, call *Call, now time.Time) Verdict
 		all.Reasons = append(all.Reasons, v.Reasons...)
 		all.Missing = append(all.Missing, v.Missing...)
 		all.Held, all.Data, all.observed = v.Held, v.Data, v.observed
+		all.refused = cmp.Or(all.refused, v.refused)
 		if slices.ContainsFunc(v.Reasons, isFrozen) {
 			// It is what to tell the caller, whatever else fails.
 			all.Reasons = append(v.Reasons, all.Reasons[:len(all.Reasons)-len(v.Reasons)]...)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -111,14 +112,18 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	if err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			return Verdict{Reasons: refusal.Reasons}
+			v := Verdict{Reasons: refusal.Reasons}
+			if by := (*provenRefusal)(nil); errors.As(err, &by) {
+				v.refused = cmp.Or(call.Origin(by.holder), by.holder)
+			}
+			return v
 		}
 		return Verdict{Reasons: untold("whether the capability holds cannot be told now")}
 	}
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
 	}
-	v := Verdict{Held: held, admitted: admitted}
+	v := Verdict{Held: held, asker: asker{admitted: admitted}}
 	if call.Ask.Admit != nil && !admitted && held.by(call) {
 		if v.admitted, v.stop = true, call.Ask.Admit(held); v.stop != nil {
 			return v

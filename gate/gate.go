@@ -159,7 +159,8 @@ type Call struct {
 	Refused []evidence.Reason
 	Action  string // action_type of the record
 	// Record begins the record: purpose, trace, arguments, the body that it commits to,
-	// and reasons that decide nothing. The gate writes the rest.
+	// reasons that decide nothing, and the task of a call that names none. The gate writes
+	// the rest.
 	Record evidence.Record
 	Ask    Ask
 }
@@ -365,9 +366,15 @@ type Verdict struct {
 	// without is the denial that stands if the budget of what an operator gave is used up.
 	without *Verdict
 
-	admitted  bool  // Call.Admit was asked
-	stop      error // what it said
-	takenBack bool  // it was allowed on record
+	takenBack bool // it was allowed on record
+	asker
+}
+
+// asker is what is known of who asked, beside what the call came under.
+type asker struct {
+	admitted bool   // Call.Admit was asked
+	stop     error  // what it said
+	refused  string // name or holder who has proven its key under a revoked capability, "" for none
 }
 
 // Digest is that of the call that was decided on.

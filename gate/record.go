@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (g *Gate) record(call *Call, v *Verdict, now time.Time) (evidence.Record, e
 	}
 	begun := &call.Record
 	r := evidence.Record{
-		ID: id, AgentID: call.Target.ID, TaskID: call.Task, ActionType: call.Action, Time: now, Detached: begun.Detached,
+		ID: id, AgentID: call.Target.ID, TaskID: cmp.Or(call.Task, begun.TaskID), ActionType: call.Action, Time: now, Detached: begun.Detached,
 		Intent: evidence.Intent{Operation: firstOf(subject), Purpose: begun.Intent.Purpose},
 		Details: evidence.Details{
 			Recorder: g.RecorderID, Requester: requesterOf(call, v), Principal: principalOf(call, v), Tenant: call.Tenant, TraceID: begun.Details.TraceID,
@@ -106,6 +107,8 @@ func requesterOf(call *Call, v *Verdict) string {
 		return call.Caller.Name
 	case v.Held.Holder != "":
 		return v.Held.Holder
+	case v.refused != "":
+		return v.refused
 	case call.Caller.Holder != "":
 		return call.Caller.Holder
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/internal/steady"
+	"github.com/powerbox-project/powerbox/token"
 )
 
 // Every attempt names origin, target, required, allowed and missing.
@@ -99,5 +100,49 @@ func TestATK9_Memory(t *testing.T) {
 		if got := use(c.id, c.after); got != c.want {
 			t.Errorf("ATK-9 %s after %s: %t", c.id, c.after, got)
 		}
+	}
+}
+
+// A holder whose capability was revoked is named where its proof of this very call holds, and
+// is unverified otherwise.
+func TestGATE10_ARevokedCapabilityNamesAProvenHolder(t *testing.T) {
+	w := newTown(t)
+	chain := w.minted(clauses(t, "read"))
+	w.revoked["cap_2"] = true
+	unverified := "unverified:key:" + w.holder.Public().Thumbprint()
+	for name, c := range map[string]struct {
+		change func(*Presented)
+		prove  func(*token.Proof)
+		want   string
+	}{
+		"its proof":               {want: "orchestrator"},
+		"no proof":                {change: func(p *Presented) { p.Proof = "" }, want: unverified},
+		"a proof of another call": {prove: func(p *token.Proof) { p.Audience = "https://gate.example/agents/mail" }, want: unverified},
+		"an old proof":            {prove: func(p *token.Proof) { p.IssuedAt = at.Add(-time.Hour) }, want: unverified},
+		"another key": {change: func(p *Presented) {
+			own := w.holder
+			w.holder = key(t, "thief")
+			p.Proof = w.present(w.call(Require, try(t, "read")), chain).Presented[0].Proof
+			w.holder = own
+		}, want: unverified},
+	} {
+		var changes []func(*token.Proof)
+		if c.prove != nil {
+			changes = append(changes, c.prove)
+		}
+		call := w.present(w.call(Require, try(t, "read")), chain, changes...)
+		call.Caller = Caller{}
+		if c.change != nil {
+			c.change(&call.Presented[0])
+		}
+		v := w.check(call)
+		if v.Allowed || !cmp.Equal(codes(v), []string{CodeRevoked}) || v.Record.Details.Requester != c.want || v.Held.Holder != "" {
+			t.Errorf("%s: %v, requested by %q, want %q", name, codes(v), v.Record.Details.Requester, c.want)
+		}
+	}
+	holder := w.present(w.call(Require, try(t, "read")), chain)
+	holder.Caller, holder.Origin = Caller{}, func(string) string { return "" }
+	if got, want := w.check(holder).Record.Details.Requester, "key:"+w.holder.Public().Thumbprint(); got != want {
+		t.Errorf("without a configured name: %q, want %q", got, want)
 	}
 }

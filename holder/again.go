@@ -13,6 +13,9 @@ const (
 	headerReason  = "Powerbox-Reason"
 )
 
+// outcomeHeld is the outcome of a call that a person has to approve.
+const outcomeHeld = "held"
+
 // codeProofBefore is the reason of a gateway that was started after the proof was made:
 // it cannot tell whether the proof was used.
 const codeProofBefore = "proof_before_start"

@@ -34,8 +34,12 @@ type Agent struct {
 	Holder     token.PublicKey // key to delegate to; zero where the agent publishes none
 
 	card agentcard.Card
-	mcp  bool // whether it is an MCP server, whose skills are tools
+	by   a2a.Binding // of URL
+	old  bool        // whether URL is spoken to in 0.3
 }
+
+// MCP reports whether it is an MCP server, whose skills are tools.
+func (a Agent) MCP() bool { return a.by == a2a.MCP }
 
 // Card is the agent's card, with all that it declares.
 func (a Agent) Card() agentcard.Card { return a.card }
@@ -125,12 +129,17 @@ func readAgent(base string, raw []byte) (Agent, error) {
 	// An agent that is protected takes the methods of the extension where it takes
 	// HTTP+JSON, too.
 	at, ok := view.Interface(a2a.JSONRPC, a2a.Version1, "")
+	by := a2a.JSONRPC
 	for _, binding := range []a2a.Binding{a2a.JSONRPC, a2a.HTTPJSON, a2a.MCP} {
 		if !ok {
+			by = binding
 			at, ok = view.Interface(binding, "", "")
 		}
 	}
-	a := Agent{Base: base, Name: view.Name, URL: at.URL, Tenant: at.Tenant, mcp: at.Binding == a2a.MCP.String()}
+	if !ok {
+		by = a2a.GRPC
+	}
+	a := Agent{Base: base, Name: view.Name, URL: at.URL, Tenant: at.Tenant, by: by, old: strings.HasPrefix(at.Version, a2a.Version03)}
 	a.card, _ = agentcard.Lint(raw, false) // it keeps its problems, which Fits looks at
 	if !ok && !view.Protectable() {
 		return Agent{}, a2a.ErrNoInterface

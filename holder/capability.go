@@ -37,6 +37,9 @@ type Capability struct {
 	// scopes.
 	ScopeToken string
 	Links      []string
+	// OutsideScope are the operations that the caller's configured scope at the agent refused
+	// when the capability was issued: calls of them are denied.
+	OutsideScope []string
 }
 
 // Handle is the opaque name of one resource, and what a person may see of it.
@@ -168,6 +171,8 @@ type wireCapability struct {
 		DisplayName string `json:"displayName"`
 	} `json:"resourceHandles"`
 	NextResources string `json:"nextResources"`
+
+	OutsideScope []string `json:"outsideScope"`
 }
 
 func (c *Client) capabilities(ctx context.Context, agent Agent, method string, params powerbox.Value) ([]Capability, error) {
@@ -211,7 +216,7 @@ func (c *Client) accept(agent Agent, w wireCapability) (Capability, error) {
 	out := Capability{
 		ID: w.ID, Agent: agent.Issuer, Grant: w.Grant, Operations: w.Operations, Expires: w.Expires,
 		RevocationID: w.RevocationID, Principal: w.Principal, Task: w.Task, Tenant: w.Tenant, Legacy: w.Legacy,
-		NextResources: w.NextResources,
+		NextResources: w.NextResources, OutsideScope: w.OutsideScope,
 	}
 	for _, h := range w.ResourceHandles {
 		out.Handles = append(out.Handles, Handle{h.Handle, h.DisplayName})

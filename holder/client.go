@@ -42,6 +42,11 @@ type Client struct {
 	// audience, which is the public URL of an agent, or "" for no session.
 	// Optional. Without a session nothing can be requested.
 	Session func(ctx context.Context, audience string) (string, error)
+	// Asked makes calls wait that a person has to approve: it is called once for each, with
+	// the page on which the person answers, and the call has the agent's answer afterwards.
+	// The context of the call bounds the wait. Optional. Without it a call of A2A has a task
+	// ([Waiting]), and a call of a tool is denied before a person is asked.
+	Asked func(*Pending)
 	// HTTP makes the requests. Required.
 	HTTP *http.Client
 	// Now is the clock. Required.
@@ -219,28 +224,37 @@ func (c *Client) withKey(ctx context.Context, agent Agent, method string, params
 
 // readAnswer returns the result of a JSON-RPC response, or its error.
 func readAnswer(response *http.Response) (json.RawMessage, error) {
+	result, wrong, err := readEither(response)
+	if wrong != nil {
+		return nil, wrong.err()
+	}
+	return result, err
+}
+
+// readEither returns the result of a JSON-RPC response, or its error as it was written.
+func readEither(response *http.Response) (json.RawMessage, *wireError, error) {
 	defer func() { _ = response.Body.Close() }() // it was read; nothing is lost
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+		return nil, nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 	}
 	var answer struct {
 		Result json.RawMessage `json:"result"`
 		Error  *wireError      `json:"error"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("the answer is no JSON-RPC response; HTTP status %s", response.Status)
+		return nil, nil, fmt.Errorf("the answer is no JSON-RPC response; HTTP status %s", response.Status)
 	}
 	switch {
 	case answer.Error != nil:
-		return nil, answer.Error.err()
+		return nil, answer.Error, nil
 	case answer.Result == nil:
-		return nil, fmt.Errorf("the answer has neither result nor error; HTTP status %s", response.Status)
+		return nil, nil, fmt.Errorf("the answer has neither result nor error; HTTP status %s", response.Status)
 	}
-	return answer.Result, nil
+	return answer.Result, nil, nil
 }
 
 func text(name, value string) powerbox.Member {

@@ -21,10 +21,18 @@ func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill
 	if !ok {
 		return nil, fmt.Errorf("holder: skill %q of %s maps to no operation; it has %s", skill, agent.Base, strings.Join(agent.skillNames(), ", "))
 	}
-	if agent.mcp {
+	if agent.MCP() {
 		return c.callTool(ctx, agent, skill, arguments, c.showing(ctx, agent, held))
 	}
-	params := optional([]powerbox.Member{text("skill", skill), {Name: "arguments", Value: arguments}}, "tenant", agent.Tenant)
+	result, err := c.invoke(ctx, agent, held, proven{s.Operation.String(), arguments}, skill)
+	if err != nil {
+		return nil, err
+	}
+	return c.Await(ctx, agent, held, result)
+}
+
+func (c *Client) invoke(ctx context.Context, agent Agent, held Capability, p proven, skill string) (json.RawMessage, error) {
+	params := optional([]powerbox.Member{text("skill", skill), {Name: "arguments", Value: p.arguments}}, "tenant", agent.Tenant)
 	if held.ScopeToken != "" {
 		return c.call(ctx, agent, "a2a/skill/invoke", powerbox.Object(params...), func(h http.Header, _ []byte) error {
 			return c.presentScopes(h, agent, held)
@@ -34,7 +42,7 @@ func (c *Client) Invoke(ctx context.Context, agent Agent, held Capability, skill
 		return c.withSession(ctx, agent, "a2a/skill/invoke", powerbox.Object(optional(params, "capabilityId", held.ID)...))
 	}
 	return c.call(ctx, agent, "a2a/skill/invoke", powerbox.Object(params...), func(h http.Header, body []byte) error {
-		return c.present(h, agent, held.Chain, proven{s.Operation.String(), arguments}, token.Request{
+		return c.present(h, agent, held.Chain, p, token.Request{
 			Method: http.MethodPost, URL: agent.URL, Digest: token.DigestOf(body),
 		})
 	})

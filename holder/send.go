@@ -19,7 +19,7 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 	if err := c.reaches(); err != nil {
 		return nil, err
 	}
-	if agent.mcp {
+	if agent.MCP() {
 		return c.callTool(ctx, agent, skill, arguments, func(h http.Header, method string, _ proven, _ []byte) error {
 			return c.authorize(ctx, h, agent, method, agent.URL)
 		})
@@ -44,5 +44,5 @@ func (c *Client) Send(ctx context.Context, agent Agent, skill string, arguments 
 	if err != nil {
 		return nil, fmt.Errorf("holder: SendMessage at %s: %w", agent.URL, err)
 	}
-	return result, nil
+	return c.Await(ctx, agent, Capability{}, result)
 }

@@ -18,7 +18,7 @@ func TestRootHelp(t *testing.T) {
 		return out.String()
 	}
 	help := run("--help")
-	for _, text := range []string{"0  fine", "1  an error", "2  wrong use", "3  something is denied", "4  something is invalid"} {
+	for _, text := range []string{"0  fine", "1  an error", "2  wrong use", "3  something is denied", "4  something is invalid", "6  pending"} {
 		if !strings.Contains(help, text) {
 			t.Errorf("the help does not say %q:\n%s", text, help)
 		}

@@ -46,6 +46,23 @@ func TestUnknownCommands(t *testing.T) {
 }
 
 // Who ends a verb is told that, and not what became of the request that it was waiting for.
+// A mistyped flag is answered with the flags that it can be, as a mistyped command is.
+func TestUnknownFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"call http://x --skil x":            "unknown flag: --skil; did you mean --skill?",
+		"evidence list --reqester x":        "unknown flag: --reqester; did you mean --requester?",
+		"approval list --outptu json":       "unknown flag: --outptu; did you mean --output?",
+		"call http://x --nothing-like-this": "unknown flag: --nothing-like-this; see powerbox call --help",
+		"call http://x -Z":                  "see powerbox call --help",
+	} {
+		var out, talk strings.Builder
+		code := Run(t.Context(), strings.Fields(line), func(string) string { return "" }, nil, &out, &talk)
+		if code != 2 || !strings.Contains(talk.String(), want) {
+			t.Errorf("%s exits with %d: %s; want %s", line, code, talk.String(), want)
+		}
+	}
+}
+
 func TestInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

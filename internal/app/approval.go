@@ -275,7 +275,7 @@ func (d deskDenial) Denial() a2a.Denial {
 // Hold implements [gateway.Holds].
 func (h holds) Hold(ctx context.Context, c gateway.HeldCall) (gateway.HeldTask, error) {
 	q := approval.Question{
-		Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(c),
+		Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent, Purpose: c.Purpose, Cause: approval.Cause{Record: c.Decision, Trace: c.Trace}, Matters: h.matters(c),
 	}
 	held, task, err := h.desk.Hold(ctx, q, approval.Call{
 		Agent: c.Agent, Tenant: c.Tenant, Context: c.Context, Owner: issuer.Owner(c.Owner), Request: c.Request, Digest: c.Digest,
@@ -322,7 +322,7 @@ func (h holds) task(q approval.Question, c approval.Call) gateway.HeldTask {
 		t.State = a2a.OwnAuthRequired
 		t.Text = fmt.Sprintf("A person has to approve this call, at %s, until %s. Do not send it again: it is made when it is approved. Ask for this task to see what became of it.", t.URL, q.Expires.UTC().Format(time.RFC3339))
 		if q.At(h.desk.Now()) == issuer.StateExpired {
-			t.State, t.Text = a2a.OwnFailed, "no person approved this call in time"
+			t.State, t.Text, t.Denied = a2a.OwnFailed, "no person approved this call in time", string(issuer.CodeApprovalExpired)
 		}
 	case approval.CallApproved, approval.CallBeingMade:
 		t.State, t.Text = a2a.OwnWorking, "approved; the call is being made"
@@ -331,9 +331,20 @@ func (h holds) task(q approval.Question, c approval.Call) gateway.HeldTask {
 	case approval.CallCancelled:
 		t.State, t.Text = a2a.OwnCanceled, "withdrawn; the call was not made"
 	case approval.CallFailed:
-		t.State = a2a.OwnFailed
+		t.State, t.Denied = a2a.OwnFailed, deniedAs(q.State)
 	}
 	return t
+}
+
+// deniedAs is the code of a question that ended without a yes, "" for others.
+func deniedAs(s issuer.State) string {
+	switch s {
+	case issuer.StateDenied:
+		return string(issuer.CodeApprovalDenied)
+	case issuer.StateExpired:
+		return string(issuer.CodeApprovalExpired)
+	}
+	return ""
 }
 
 // Task implements [gateway.Holds].
@@ -374,7 +385,7 @@ func (h holds) Cancel(ctx context.Context, agent, task string) (gateway.HeldTask
 // Take implements [gateway.Releases].
 func (h holds) Take(ctx context.Context) (gateway.Released, bool, error) {
 	c, ok, err := h.desk.Take(ctx, h.agents())
-	return gateway.Released{Question: c.Question, Agent: c.Agent, Capability: c.Capability, Request: c.Request, Owner: gateway.Owner(c.Owner)}, ok, err
+	return gateway.Released{Question: c.Question, Task: c.Task, Agent: c.Agent, Capability: c.Capability, Request: c.Request, Owner: gateway.Owner(c.Owner)}, ok, err
 }
 
 // Made implements [gateway.Releases].

@@ -41,7 +41,7 @@ func (t toolAsks) Asked(ctx context.Context, agent, key string) (gateway.AskedCa
 func (t toolAsks) Ask(ctx context.Context, c gateway.HeldCall) (gateway.AskedCall, error) {
 	q := approval.Question{
 		Key: toolKey(c.Agent, c.Key), Agent: c.Agent, Principal: c.Caller.Principal, Holder: c.Caller.Holder.ID, Requester: c.Caller.Agent,
-		Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: t.holds.matters(c),
+		Purpose: c.Purpose, Cause: approval.Cause{Record: c.Decision, Trace: c.Trace}, Matters: t.holds.matters(c),
 	}
 	asked, call, err := t.holds.desk.Hold(ctx, q, approval.Call{
 		Agent: c.Agent, Tenant: c.Tenant, Owner: issuer.Owner(c.Owner), Gateway: toolGateway(c.Agent), Digest: c.Digest,

@@ -40,7 +40,7 @@ func (g guardAsks) Ask(ctx context.Context, a api.GuardAttempt) (api.GuardAnswer
 		held.Resource, held.ResourceName = id, kind+" "+id
 	}
 	q := approval.Question{
-		Key: guardKey(a), Agent: a.Agent, Principal: a.Who.Principal, Holder: a.Who.Holder, Requester: a.Who.Name, Purpose: a.Purpose, Record: a.Decision, Trace: a.Trace,
+		Key: guardKey(a), Agent: a.Agent, Principal: a.Who.Principal, Holder: a.Who.Holder, Requester: a.Who.Name, Purpose: a.Purpose, Cause: approval.Cause{Record: a.Decision, Trace: a.Trace},
 		Matters: g.holds.matters(held),
 	}
 	asked, c, err := g.holds.desk.Hold(ctx, q, approval.Call{

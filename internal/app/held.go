@@ -62,7 +62,7 @@ func (h holds) askRemote(ctx context.Context, of issuer.Gateway, c *link.HeldCal
 		return link.HeldAnswer{}, err
 	}
 	q := approval.Question{
-		Agent: of.Agent, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Record: c.Decision, Trace: c.Trace, Matters: h.matters(held),
+		Agent: of.Agent, Principal: c.Principal, Holder: c.Holder, Requester: c.Requester, Purpose: c.Purpose, Cause: approval.Cause{Record: c.Decision, Trace: c.Trace}, Matters: h.matters(held),
 	}
 	asked, call, err := h.desk.Hold(ctx, q, approval.Call{
 		Agent: of.Agent, Gateway: of.ID, Tenant: c.Tenant, Task: c.Task, Context: c.Context, Owner: issuer.Owner(c.Owner), Digest: c.Digest,
@@ -132,6 +132,6 @@ func (h holds) madeRemote(ctx context.Context, of issuer.Gateway, q link.HeldQue
 // remoteTask is the wire form of a held task.
 func remoteTask(t gateway.HeldTask) link.HeldTask {
 	return link.HeldTask{
-		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
+		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Denied: t.Denied, Answer: t.Answer,
 	}
 }

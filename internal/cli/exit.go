@@ -15,6 +15,7 @@ const (
 	ExitDenied  = 3
 	ExitInvalid = 4
 	ExitLags    = 5
+	ExitPending = 6
 )
 
 // exitStatus is an error that has its own exit code. Without err there is

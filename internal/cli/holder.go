@@ -299,8 +299,12 @@ type deniedJSON struct {
 	Retryable  bool     `json:"retryable"`
 }
 
-// Denied prints a denial, which is an answer, and passes other errors on.
+// Denied prints a denial, or that a person has not answered yet. Both are answers. It passes
+// other errors on.
 func (p *Program) Denied(err error, output string) error {
+	if waits := (*holder.Pending)(nil); errors.As(err, &waits) && !errors.Is(err, context.Canceled) {
+		return p.pending(waits, err, output)
+	}
 	var d *holder.Denied
 	if !errors.As(err, &d) {
 		return err

@@ -43,7 +43,8 @@ const ExitCodes = "Exit codes:\n" +
 	"  2  wrong use of the command\n" +
 	"  3  something is denied\n" +
 	"  4  something is invalid, or was tampered with\n" +
-	"  5  revoked, but not every gateway confirmed it (revoke --wait)"
+	"  5  revoked, but not every gateway confirmed it (revoke --wait)\n" +
+	"  6  pending: a person has not answered yet"
 
 // Group is a heading of the help text, with its commands.
 type Group struct {

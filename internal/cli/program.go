@@ -53,7 +53,7 @@ func Execute(ctx context.Context, newRoot func(*Program) *cobra.Command, p *Prog
 		err = untold // output that was not written is a failure
 	}
 	if err != nil && !p.running && untold == nil {
-		err = &exitStatus{exitUsage, pointToHelp(cmd, cmp.Or(unknownCommand(root, args), missingFlags(cmd, err)))}
+		err = &exitStatus{exitUsage, pointToHelp(cmd, cmp.Or(unknownCommand(root, args), missingFlags(cmd, unknownFlag(cmd, err))))}
 	}
 	var status *exitStatus
 	switch {
@@ -136,6 +136,26 @@ func missingFlags(cmd *cobra.Command, err error) error {
 		missing = append(missing, strings.TrimSpace("--"+f.Name+" "+kind)+" is missing: "+strings.TrimSuffix(usage, " (required)"))
 	})
 	return errors.New(strings.Join(missing, "\n"))
+}
+
+// unknownFlag names the flags that a mistyped one can be. Other errors stay as they are.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return err
+	}
+	// Cobra suggests names of commands alone.
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	near := flags.SuggestionsFor(unknown.GetSpecifiedName())
+	if len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
 // unknownCommand returns an error if a word stands where a command is expected and is none. Cobra

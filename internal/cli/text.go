@@ -18,3 +18,11 @@ func ArgumentsText(s powerbox.Shape) string {
 	}
 	return " where " + strings.Join(texts, ", ")
 }
+
+// Empty says on standard error why a list has no rows. Standard output has its heading alone, so
+// that programs read an empty list as a full one.
+func (p *Program) Empty(rows int, why string) {
+	if rows == 0 {
+		Printf(p.Stderr, "powerbox: %s\n", why)
+	}
+}

@@ -47,7 +47,7 @@ func askedHere(key string, t link.HeldTask) gateway.AskedCall {
 // hereTask is a held task of the wire as in the gateway.
 func hereTask(t link.HeldTask) gateway.HeldTask {
 	return gateway.HeldTask{
-		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Answer: t.Answer,
+		Question: t.Question, Task: t.Task, Context: t.Context, State: t.State, Text: t.Text, URL: t.URL, Expires: t.Expires, Updated: t.Updated, Decision: t.Decision, Denied: t.Denied, Answer: t.Answer,
 	}
 }
 

@@ -138,7 +138,7 @@ func (h *remoteHolds) begin(ctx context.Context, e link.HeldEntry) (gateway.Rele
 	if err := h.book.Put(e); err != nil {
 		return gateway.Released{}, false, err
 	}
-	return gateway.Released{Question: e.Task, Agent: h.remote.Agent, Capability: a.Rulings[0].Capability, Request: request, Owner: e.Owner}, true, nil
+	return gateway.Released{Question: e.Task, Task: e.Task, Agent: h.remote.Agent, Capability: a.Rulings[0].Capability, Request: request, Owner: e.Owner}, true, nil
 }
 
 // Made implements [gateway.Holds]. The question of a call here is its task.

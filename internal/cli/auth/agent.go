@@ -200,6 +200,7 @@ func newAgentList(p *cli.Program) *cobra.Command {
 		}
 		w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 		cli.Printf(w, "AGENT\tNAME\tPROVIDER\tSTATUS\tHOLDS\n")
+		p.Empty(len(agents), "the store has no such agent; connect one with: powerbox agent connect URL")
 		for _, a := range agents {
 			var holds []string
 			for _, g := range a.Grants {
@@ -249,7 +250,7 @@ func newAgentReactivate(p *cli.Program) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	output, f := addAgentFlags(cmd)
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for approval; exit 6 if it is pending")
 	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		a, err := client.Reactivate(cmd.Context(), args[0], noWait)
 		return Connected(p, a, err, noWait, *output)

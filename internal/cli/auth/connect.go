@@ -26,7 +26,7 @@ func (a *AskingFlags) Add(cmd *cobra.Command) {
 	f.StringVar(&a.With.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	f.StringVar(&a.With.Message, "binding-message", "", "short text that the person sees on both sides")
 	f.BoolVar(&a.With.Again, "again", false, "ask again for a denied request")
-	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for approval")
+	f.BoolVar(&a.With.NoWait, "no-wait", false, "do not wait for approval; exit 6 if it is pending")
 }
 
 // Asks are the capabilities of the flags, with their constraints.
@@ -86,14 +86,17 @@ func newAgentConnect(p *cli.Program) *cobra.Command {
 }
 
 // Connected prints how a request came out. That a person has yet to answer is an
-// answer, where it is not waited for.
+// answer with its own exit code, where it is not waited for.
 func Connected(p *cli.Program, a agentauth.Agent, err error, noWait bool, output string) error {
 	var pending *agentauth.Pending
 	if errors.As(err, &pending) && noWait {
-		err = nil
 		if output == "text" {
 			cli.Printf(p.Stderr, "powerbox: then see how it stands with: powerbox agent status %s --wait\n", a.ID)
 		}
+		if err := printAgent(p, a, output); err != nil {
+			return err
+		}
+		return cli.Exit(cli.ExitPending, nil)
 	}
 	if err != nil {
 		return Refused(p, err, output)
@@ -174,6 +177,7 @@ func printProviders(p *cli.Program, providers []agentauth.Provider, output strin
 	if output == "json" {
 		return p.PrintJSON(map[string]any{"providers": append([]agentauth.Provider{}, providers...)})
 	}
+	p.Empty(len(providers), "no provider is known; find one with: powerbox agent discover URL")
 	for _, one := range providers {
 		cli.Printf(p.Stdout, "%s  %s\n  %s\n", one.Name, one.Issuer, one.Description)
 	}

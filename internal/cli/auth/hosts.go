@@ -23,6 +23,7 @@ func newAgentHosts(p *cli.Program) *cobra.Command {
 		return cli.Show(cmd.Context(), v, cli.Get("/v1/hosts"), func(all cli.Hosts) error {
 			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 			cli.Printf(w, "HOST\tNAME\tOF\tSTATUS\tAGENTS\tDEFAULTS THAT ARE ASKED FOR\n")
+			p.Empty(len(all.Hosts), "you have no host")
 			for _, h := range all.Hosts {
 				cli.Printf(w, "%s\t%q\t%s\t%s\t%d\t%s\n", h.ID, h.Name, cmp.Or(h.User, "-"), h.Status, len(h.Agents), cmp.Or(strings.Join(h.Asked, ", "), "-"))
 			}

@@ -191,7 +191,7 @@ func newAgentClaim(p *cli.Program) *cobra.Command {
 	cmd.Flags().StringVar(&with.Method, "preferred-method", "", "preferred way to ask the person; a hint")
 	cmd.Flags().StringVar(&with.LoginHint, "login-hint", "", "name of the person, for providers that can use it")
 	cmd.Flags().StringVar(&with.Message, "binding-message", "", "short text that the person sees on both sides")
-	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person")
+	cmd.Flags().BoolVar(&with.NoWait, "no-wait", false, "do not wait for the person; exit 6 if it is pending")
 	cmd.RunE = withClient(p, f, func(cmd *cobra.Command, args []string, client *agentauth.Client) error {
 		a, err := client.Claim(cmd.Context(), args[0], with)
 		return Connected(p, a, err, with.NoWait, *output)

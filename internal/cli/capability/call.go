@@ -25,8 +25,10 @@ type callFlags struct {
 	holder     cli.HolderFlags
 	capability string
 	skill      string
+	task       string
 	arguments  string
 	via        string
+	wait       cli.WaitFlags
 	agent      auth.Flags
 	needs      string
 	features   []string
@@ -46,7 +48,9 @@ func checkVia(via string) error {
 
 const callLong = "With a capability, call uses a2a/skill/invoke with a proof. Without one it sends a plain SendMessage, with the user's\n" +
 	"session if there is one: the mode of the agent decides. At an MCP server the skill is a tool, and call uses tools/call.\n" +
-	"Call exits with 3 if the call is denied.\n" +
+	"Call exits with 3 if the call is denied, and with 6 if it waits for a person. With --wait it waits for the answer of the\n" +
+	"person and prints that of the agent. --task reads the task of a call that waits. A tool of an MCP server has no task:\n" +
+	"without --wait its call is denied, and no person is asked.\n" +
 	"\n" +
 	"With --via agent-auth it executes a capability at an Agent Auth provider, with an agent from powerbox agent connect.\n" +
 	"AGENT_URL is then the id of the agent, or a provider with one agent."
@@ -63,54 +67,84 @@ func newCall(p *cli.Program) *cobra.Command {
 	output := cli.OutputFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.capability, "capability", "", "capability `file` to call under")
-	f.StringVar(&c.skill, "skill", "", "`skill` to call (required)")
+	f.StringVar(&c.skill, "skill", "", "`skill` to call (required, except with --task)")
+	f.StringVar(&c.task, "task", "", "read the `task` of a call that waits for a person, such as task_pb_..., instead of a new call")
 	f.StringVar(&c.arguments, "arguments", "{}", "arguments of the skill, a JSON object")
 	c.addNeeds(cmd)
+	c.wait.Add(cmd)
 	f.StringVar(&c.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	cli.Values(cmd, "via", "a2a", "agent-auth")
 	c.holder.AddEither(cmd)
 	c.agent.Add(cmd)
-	cli.Required(cmd, "skill")
+	cmd.MarkFlagsMutuallyExclusive("skill", "task")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkVia(c.via); err != nil {
 			return err
+		}
+		if c.skill == "" && c.task == "" {
+			return cli.Usage(errors.New("--skill skill is missing: skill to call; see powerbox call --help"))
 		}
 		arguments, err := c.readArguments()
 		if err != nil {
 			return err
 		}
 		if c.via == viaAgentAuth {
-			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature"); err != nil {
+			if err := foreign(cmd, "capability", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca", "needs", "feature", "wait", "timeout", "task"); err != nil {
 				return err
 			}
 			return auth.Execute(cmd.Context(), p, &c.agent, args[0], c.skill, arguments, *output)
 		}
-		client, err := p.HolderClient(c.holder)
-		if err != nil {
-			return err
-		}
-		agent, err := client.Discover(cmd.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		if err := fits(p, agent, c, *output); err != nil {
-			return err
-		}
-		result, err := call(cmd.Context(), p, client, agent, c, arguments)
-		if err != nil {
-			if denied := (*holder.Denied)(nil); errors.As(err, &denied) {
-				defer advise(p, agent, c, denied)
-			}
-			return p.Denied(err, *output)
-		}
-		if *output == "json" {
-			cli.Document(p.Stdout, result)
-			return nil
-		}
-		cli.Document(p.Stdout, answerText(result))
-		return nil
+		return callAgent(cmd.Context(), p, c, args[0], arguments, *output)
 	}
 	return cmd
+}
+
+// callAgent calls a skill of an agent, or a tool of an MCP server.
+func callAgent(ctx context.Context, p *cli.Program, c callFlags, url string, arguments powerbox.Value, output string) error {
+	client, err := p.HolderClient(c.holder)
+	if err != nil {
+		return err
+	}
+	agent, err := client.Discover(ctx, url)
+	if err != nil {
+		return err
+	}
+	if err := fits(p, agent, c, output); err != nil {
+		return err
+	}
+	asked, ctx, stop, err := p.Waiting(ctx, c.wait)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	client.Asked = asked
+	var result json.RawMessage
+	if c.task != "" {
+		result, err = readTask(ctx, p, client, agent, c)
+	} else {
+		result, err = call(ctx, p, client, agent, c, arguments)
+	}
+	if err != nil {
+		denied, waits := (*holder.Denied)(nil), (*holder.Pending)(nil)
+		if errors.As(err, &denied) && !errors.As(err, &waits) {
+			defer advise(p, agent, c, denied)
+		}
+		return p.Denied(err, output)
+	}
+	return printAnswer(p, result, output)
+}
+
+// printAnswer prints the answer to a call. A call that waits for a person has its own exit code.
+func printAnswer(p *cli.Program, result json.RawMessage, output string) error {
+	if output == "json" {
+		cli.Document(p.Stdout, result)
+	} else {
+		cli.Document(p.Stdout, answerText(result))
+	}
+	if _, waits := holder.Waiting(result); waits {
+		return cli.Exit(cli.ExitPending, nil)
+	}
+	return nil
 }
 
 // readArguments returns the arguments of the skill, which are an object.
@@ -127,13 +161,15 @@ func (c *callFlags) readArguments() (powerbox.Value, error) {
 
 // advise says what the holder can do about a call that was denied.
 func advise(p *cli.Program, agent holder.Agent, c callFlags, denied *holder.Denied) {
-	if len(agent.Skills) == 0 {
-		return // the card says nothing about authority
+	if len(agent.Skills) == 0 || c.task != "" {
+		return // the card says nothing about authority, or no skill was called
 	}
 	grants, _, err := agent.Needs(c.skill)
 	switch {
 	case err == nil && denied.Code == gate.CodeScope:
 		cli.Printf(p.Stderr, "powerbox: no capability is enough: it reaches no further than the caller's scope, which lacks the operation; an operator adds it (scopes in powerbox.yaml)\n")
+	case err == nil && denied.Code == gate.CodeApproval && agent.MCP() && !c.wait.Waits():
+		cli.Printf(p.Stderr, "powerbox: to ask a person and wait for the answer, make the same call with --wait\n")
 	case err == nil && c.capability == "":
 		cli.Printf(p.Stderr, "powerbox: request a capability with: powerbox request %s --grant %s --purpose TEXT --out FILE, and call with --capability FILE\n", agent.Base, strings.Join(grants, ","))
 	case err != nil:
@@ -196,6 +232,32 @@ func call(ctx context.Context, p *cli.Program, client *holder.Client, agent hold
 	return client.Invoke(ctx, agent, under, c.skill, arguments)
 }
 
+// readTask reads the task of a call that was held, and waits for its end with --wait.
+func readTask(ctx context.Context, p *cli.Program, client *holder.Client, agent holder.Agent, c callFlags) (json.RawMessage, error) {
+	var under holder.Capability
+	if c.capability != "" {
+		held, err := p.ReadCapabilities(c.capability)
+		if err != nil {
+			return nil, err
+		}
+		of := slices.IndexFunc(held, func(h holder.Capability) bool { return h.Agent == agent.Issuer })
+		if of < 0 {
+			return nil, notOf(agent, held)
+		}
+		under = held[of]
+	}
+	task, err := client.Task(ctx, agent, under, c.task)
+	if err != nil {
+		return nil, err
+	}
+	return client.Await(ctx, agent, under, task)
+}
+
+// notOf says that a file has no capability of an agent.
+func notOf(agent holder.Agent, held []holder.Capability) error {
+	return cli.Usage(fmt.Errorf("the file has no capability of %s; it has one of %s", agent.Issuer, held[0].Agent))
+}
+
 // pick returns a capability of the agent that permits the call. Where none
 // does, the agent says so better than we could, and on record.
 func pick(held []holder.Capability, agent holder.Agent, skill string, arguments powerbox.Value, client *holder.Client) (holder.Capability, error) {
@@ -210,7 +272,7 @@ func pick(held []holder.Capability, agent holder.Agent, skill string, arguments 
 		other = &held[i]
 	}
 	if other == nil {
-		return holder.Capability{}, cli.Usage(fmt.Errorf("the file has no capability of %s; it has one of %s", agent.Issuer, held[0].Agent))
+		return holder.Capability{}, notOf(agent, held)
 	}
 	return *other, nil
 }

@@ -28,7 +28,7 @@ type requestFlags struct {
 	expires    string
 	out        string
 	via        string
-	wait       bool
+	wait       cli.WaitFlags
 	agent      auth.Flags
 	asking     auth.AskingFlags
 }
@@ -40,7 +40,8 @@ func newRequest(p *cli.Program) *cobra.Command {
 		Short: "Request a capability from an agent for one task",
 		Example: "  powerbox request http://127.0.0.1:8700/agents/documents --grant documents:read --purpose 'Summarize the quarter' \\\n" +
 			"    --collection reports --filter quarter=2025-Q1 --key holder.jwk --session-file alice.session --out capability.json",
-		Long: "Request exits with 3 if the agent refuses.\n" +
+		Long: "Request exits with 3 if the agent refuses, and with 6 if a person must approve and --wait is not set. Send the same\n" +
+			"request again after the approval.\n" +
 			"\n" +
 			"With --via agent-auth an existing agent asks its Agent Auth provider for more, and waits for approval. Create the agent\n" +
 			"with powerbox agent connect. AGENT_URL is then the id of the agent, or a provider with one agent, and a grant is a\n" +
@@ -66,7 +67,7 @@ func newRequest(p *cli.Program) *cobra.Command {
 	f.BoolVar(&r.params.Push, "push", false, "ask for push notifications as well")
 	f.BoolVar(&r.params.Card, "card", false, "ask for the agent's extended card as well")
 	f.BoolVar(&r.params.ScopeToken, "scope-token", false, "ask for a scope token of the authorization extension")
-	f.BoolVar(&r.wait, "wait", false, "if a person must approve, wait for the answer")
+	r.wait.Add(cmd)
 	f.StringVar(&r.out, "out", "", "capability `file` to write, with mode 0600")
 	f.StringVar(&r.via, "via", "a2a", "protocol: a2a, or agent-auth")
 	cli.Values(cmd, "via", "a2a", "agent-auth")
@@ -111,15 +112,17 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 	if err != nil {
 		return err
 	}
-	ask := client.Request
-	if r.wait {
-		ask = func(ctx context.Context, agent holder.Agent, params holder.RequestParams) ([]holder.Capability, error) {
-			return client.RequestAndWait(ctx, agent, params, func(asked *holder.Pending) {
-				cli.Printf(p.Stderr, "powerbox: a person has to approve this, at %s; waiting\n", asked.ApprovalURL)
-			})
-		}
+	var held []holder.Capability
+	asked, ctx, stop, err := p.Waiting(ctx, r.wait)
+	defer stop()
+	switch {
+	case err != nil:
+		return err
+	case asked == nil:
+		held, err = client.Request(ctx, agent, r.params)
+	default:
+		held, err = client.RequestAndWait(ctx, agent, r.params, asked)
 	}
-	held, err := ask(ctx, agent, r.params)
 	if err != nil {
 		return p.Denied(err, output)
 	}
@@ -128,13 +131,17 @@ func requestOfAgent(ctx context.Context, p *cli.Program, r *requestFlags, url, o
 			cli.Printf(p.Stderr, "powerbox: warning: you asked for %s until %s, and the agent allows it until %s; request it again before that\n",
 				c.Grant, r.params.Expires.UTC().Format(time.RFC3339), c.Expires.UTC().Format(time.RFC3339))
 		}
+		if len(c.OutsideScope) > 0 {
+			cli.Printf(p.Stderr, "powerbox: warning: the caller's scope refuses %s of %s, whatever the capability says; an operator adds it (scopes in powerbox.yaml)\n",
+				strings.Join(c.OutsideScope, ", "), c.Grant)
+		}
 	}
 	return p.PrintCapabilities(held, r.out, output)
 }
 
 // requestCapability asks a provider for more, for one of its agents.
 func requestCapability(p *cli.Program, cmd *cobra.Command, r *requestFlags, of, output string) error {
-	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca")
+	err := foreign(cmd, "operation", "collection", "filter", "expires", "task", "tenant", "push", "card", "scope-token", "wait", "timeout", "key", "session", "session-file", "by-reference", "certificate", "certificate-key", "ca")
 	if err != nil {
 		return err
 	}

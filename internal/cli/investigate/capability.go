@@ -115,10 +115,7 @@ func capabilitiesOf(ctx context.Context, op *cli.Operator, q url.Values) (page [
 }
 
 func printCapabilities(p *cli.Program, all []json.RawMessage) error {
-	if len(all) == 0 {
-		cli.Printf(p.Stdout, "no capability in force\n")
-		return nil
-	}
+	p.Empty(len(all), "no capability in force")
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	cli.Printf(w, "CAPABILITY\tAGENT\tGRANT\tFOR\tHOLDER\tUNTIL\tOPERATIONS\n")
 	for _, raw := range all {

@@ -248,6 +248,7 @@ func newGatewayList(p *cli.Program) *cobra.Command {
 		return cli.Show(cmd.Context(), v, cli.Get("/v1/gateways"), func(all []cli.GatewayStatus) error {
 			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 			cli.Printf(w, "GATEWAY\tAGENT\tENROLLED\tHEARD\tVERSION\tREVOCATIONS\tUNSENT\n")
+			p.Empty(len(all), "no gateway is enrolled")
 			for _, g := range all {
 				heard, version, revocations, unsent := condition(g)
 				cli.Printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Agent, plain.Time(g.Enrolled), heard, version, revocations, unsent)

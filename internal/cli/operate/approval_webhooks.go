@@ -35,10 +35,7 @@ func newApprovalWebhooks(p *cli.Program) *cobra.Command {
 }
 
 func showWebhooks(p *cli.Program, all api.Webhooks) error {
-	if len(all.Webhooks) == 0 {
-		cli.Printf(p.Stderr, "no webhooks are configured (approvals.webhooks)\n")
-		return nil
-	}
+	p.Empty(len(all.Webhooks), "no webhooks are configured (approvals.webhooks)")
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	cli.Printf(w, "WEBHOOK\tWAITING\tUNDELIVERED\n")
 	for _, h := range all.Webhooks {

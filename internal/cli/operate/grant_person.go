@@ -27,6 +27,7 @@ func newGrantList(p *cli.Program) *cobra.Command {
 
 func listGrants(p *cli.Program, all cli.Hosts) error {
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	p.Empty(len(all.Hosts), "you have no host, and so no agent with grants")
 	cli.Printf(w, "AGENT\tNAME\tHOST\tAGENT IS\tCAPABILITY\tGRANT IS\tONLY WITH\n")
 	for _, h := range all.Hosts {
 		for _, a := range h.Agents {

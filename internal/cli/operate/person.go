@@ -55,6 +55,7 @@ func newPersonList(p *cli.Program) *cobra.Command {
 		return cli.Show(cmd.Context(), v, cli.Get(pathPeople), func(all []personStatus) error {
 			w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 			cli.Printf(w, "PERSON\tSTATE\tADMINISTRATOR\tPASSKEYS\tHOSTS\tREASON\n")
+			p.Empty(len(all), "no person has a passkey or a host")
 			for _, k := range all {
 				cli.Printf(w, "%s\t%s\t%t\t%d\t%d\t%s\n", k.Principal, k.State, k.Administrator, k.Passkeys, k.Hosts, k.Reason)
 			}

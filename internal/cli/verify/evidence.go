@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -189,6 +190,19 @@ func verifyBundles(ctx context.Context, p *cli.Program, names []string, trust ev
 	return evidence.VerifyParallel(trust, how.workers, series...)
 }
 
+// otherKeys is the printed verdict on evidence under other keys than the pinned ones.
+const otherKeys = "signed by keys that are not pinned"
+
+// verdictText is the verdict in words. Evidence under other keys than the pinned ones can be whole,
+// and can be made by anyone: nothing tells which, so it is not called tampered.
+func verdictText(r evidence.Report) string {
+	other := func(p evidence.Problem) bool { return p.Kind != evidence.UnknownKey }
+	if len(r.Problems) > 0 && !slices.ContainsFunc(r.Problems, other) {
+		return otherKeys
+	}
+	return string(r.Verdict())
+}
+
 func printReport(p *cli.Program, r evidence.Report, output string) error {
 	if r.Records == 0 && r.Origin == "" {
 		cli.Printf(p.Stderr, "powerbox: that is no bundle; want a file that powerbox evidence export wrote\n")
@@ -202,7 +216,7 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 		}
 	} else {
 		cli.Printf(p.Stdout, "%s: %s in %s of %s, %d without a recorded outcome\n",
-			r.Verdict(), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
+			verdictText(r), plain.Count(r.Records, "record"), plain.Count(len(r.Chains), "chain"), cmp.Or(r.Origin, "no log"), len(r.Pending))
 		if r.Covered > 0 {
 			cli.Printf(p.Stdout, "  %s covered by the signature of a later one of their chain, the others by one of their own\n", plain.Count(r.Covered, "record"))
 		}
@@ -229,6 +243,9 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 			}
 			cli.Printf(p.Stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
 		}
+	}
+	if verdictText(r) == otherKeys {
+		cli.Printf(p.Stderr, "powerbox: want the trust file of this log, from its operator (powerbox evidence trust), and not from where the bundle came\n")
 	}
 	if r.Verdict() != evidence.OK {
 		return cli.Exit(cli.ExitInvalid, nil)

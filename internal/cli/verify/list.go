@@ -100,6 +100,9 @@ func listRecords(ctx context.Context, p *cli.Program, from audit.Source, q audit
 			}
 		}
 	})
+	if err == nil && output == "text" && last == "" {
+		p.Empty(0, "no record is like that")
+	}
 	if err == nil && more {
 		cli.Printf(p.Stderr, "powerbox: there are more; continue with --before %s\n", last)
 	}

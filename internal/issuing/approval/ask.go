@@ -41,8 +41,7 @@ type Question struct {
 	Reason   string   // for which it was denied
 	Issued   []string // capabilities that it was used for
 	Revoking
-	Record  string // of the decision that led to it, "" for none
-	Trace   string // id of the trace that it is part of, "" for none
+	Cause
 	Created time.Time
 	Expires time.Time
 	Ended   time.Time // zero while it is open
@@ -51,6 +50,14 @@ type Question struct {
 	// of the approval were used.
 	Client    *issuer.Client `json:",omitempty"`
 	Refreshed int            `json:",omitempty"`
+}
+
+// Cause is the call that led to a question, as records name it.
+type Cause struct {
+	Record string // of the decision that led to it, "" for none
+	Trace  string // id of the trace that it is part of, "" for none
+	Task   string `json:",omitempty"` // that stands for the held call, "" for a request
+	Tenant string `json:",omitempty"` // of the agent, in which that task is, "" for none
 }
 
 // Revoking says how revocations bear on an approval.

@@ -33,7 +33,7 @@ func (d *Desk) Hold(ctx context.Context, q Question, c Call) (Question, Call, er
 			return err
 		}
 		made := q
-		made.Kind = ForCall
+		made.Kind, made.Task, made.Tenant = ForCall, task, c.Tenant
 		if c.Parent != "" {
 			// Anyone who is behind the capability is behind the call, and what it was given
 			// for is what the call is for, unless it says so itself.
@@ -175,7 +175,8 @@ func (d *Desk) decideCall(tx Tx, q Question, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	r.OutcomeStatus, r.Details.Capability, r.Details.Granted, r.Details.TraceID = evidence.Achieved, given.ID, given.Authority.Names(), q.Trace
+	r.OutcomeStatus, r.Details.Capability, r.Details.Granted = evidence.Achieved, given.ID, given.Authority.Names()
+	q.causes(&r)
 	_, err = tx.Append(r)
 	return err
 }

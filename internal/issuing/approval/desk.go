@@ -221,12 +221,18 @@ func (d *Desk) append(tx issuer.RecordWriter, q Question, of action.Type, by ide
 	if err != nil {
 		return err
 	}
-	r.Decision, r.Details.TraceID = decision, q.Trace
+	r.Decision = decision
+	q.causes(&r)
 	if decision == evidence.Allow {
 		r.OutcomeStatus = evidence.Achieved
 	}
 	_, err = tx.Append(r)
 	return err
+}
+
+// causes puts the call on a record about its question, so that its task finds the record.
+func (c Cause) causes(r *evidence.Record) {
+	r.TaskID, r.Details.Tenant, r.Details.TraceID = c.Task, c.Tenant, c.Trace
 }
 
 // outboxWriter is how much of a transaction tell uses.

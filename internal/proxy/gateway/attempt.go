@@ -98,6 +98,7 @@ func (g *Gateway) gateCall(x *decoded, wrong *a2a.Error) (*gate.Call, attempted,
 		// What the call was made with has been used; it continues under the capability that was given
 		// for it, which ends with what it came under.
 		c.Presented = []gate.Presented{{Reference: x.released.Capability}}
+		c.Record.TaskID = x.released.Task
 	}
 	if x.call.Push != nil {
 		c.Ask.Last = func() *evidence.Reason { return g.pushable(x) }

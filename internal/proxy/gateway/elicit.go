@@ -193,7 +193,7 @@ func (g *Gateway) makeApproved(w http.ResponseWriter, x *decided, c HeldCall, sa
 	by := *x.identified
 	by.caller = c.Caller
 	by.caller.ProofID = "" // the first decision has used it
-	by.released = &Released{Question: said.Question, Agent: x.ID, Capability: capability, Owner: c.Owner}
+	by.released = &Released{Question: said.Question, Task: said.Task, Agent: x.ID, Capability: capability, Owner: c.Owner}
 	under := *x.decoded
 	under.identified = &by
 	d, err := g.decide(&under)

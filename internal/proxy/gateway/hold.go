@@ -68,12 +68,14 @@ type HeldTask struct {
 	Expires                 time.Time // of the question
 	Updated                 time.Time
 	Decision                string
+	Denied                  string // code of a no, "" for none
 	Answer                  []byte // of the agent behind
 }
 
 // Released is a held call that was approved, and is made now, once.
 type Released struct {
 	Question, Agent, Capability string
+	Task                        string // that stands for the call; "" for none
 	Request                     []byte
 	Owner                       Owner
 }
@@ -364,7 +366,7 @@ const codeHeld = "task_waits_for_approval"
 // own is a held call as a task.
 func (held HeldTask) own() a2a.OwnTask {
 	t := a2a.OwnTask{
-		ID: held.Task, Context: held.Context, State: held.State, Text: held.Text, At: held.Updated, Decision: held.Decision,
+		ID: held.Task, Context: held.Context, State: held.State, Text: held.Text, At: held.Updated, Decision: held.Decision, Denied: held.Denied,
 	}
 	if held.State == a2a.OwnAuthRequired {
 		t.ApprovalURL, t.Expires = held.URL, held.Expires

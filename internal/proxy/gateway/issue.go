@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
+	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
 	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/shed"
@@ -64,12 +66,32 @@ func (g *Gateway) issued(x *decoded) (any, error) {
 	ctx := x.request.Context()
 	switch x.call.Method {
 	case a2a.CapabilitiesRequest:
-		return g.config.Issuing.Request(ctx, x.ID, x.caller, *x.call.Request)
+		result, err := g.config.Issuing.Request(ctx, x.ID, x.caller, *x.call.Request)
+		g.beyondScope(x, result.Capabilities)
+		return result, err
 	case a2a.CapabilitiesAttenuate:
 		return g.config.Issuing.Attenuate(ctx, x.ID, x.caller, *x.call.Attenuate)
 	case a2a.CapabilitiesRevoke:
 		return g.config.Issuing.Revoke(ctx, x.ID, x.caller, *x.call.Revoke)
 	default:
 		return g.config.Issuing.List(ctx, x.ID, x.caller)
+	}
+}
+
+// beyondScope notes the operations of issued capabilities that calls of their holder would be
+// denied for: the configured scope of the caller does not reach them.
+func (g *Gateway) beyondScope(x *decoded, issued []a2a.Capability) {
+	scopeOf := g.config.scopeAt(x.ID)
+	if scopeOf == nil || x.mode == gate.Observe {
+		return
+	}
+	scope := scopeOf(cmp.Or(g.config.Origin(x.caller.Holder.ID), x.caller.Agent))
+	for i, c := range issued {
+		for _, name := range c.Operations {
+			op, err := powerbox.ParseOperation(x.ID + "/" + c.Grant + "/" + name)
+			if _, within := scope.Shape(op); err == nil && !within {
+				issued[i].OutsideScope = append(issued[i].OutsideScope, name)
+			}
+		}
 	}
 }

@@ -191,8 +191,8 @@ func (g *Gateway) finish(at decision, o outcome) (*concluded, error) {
 	// The call was made, and its caller may have gone.
 	ctx := context.WithoutCancel(x.request.Context())
 	v := x.verdict
-	if v.Record.TaskID == "" {
-		v.Record.TaskID = x.learned.begun // it was unknown at the decision
+	if begun := x.learned.begun; begun != "" && x.call.Task == "" {
+		v.Record.TaskID = begun // it was unknown at the decision
 	}
 	record, err := g.config.Gate.Conclude(ctx, v, o.status, o.detail())
 	if err != nil {

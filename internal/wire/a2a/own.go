@@ -30,6 +30,7 @@ type OwnTask struct {
 	ApprovalURL string    // "" once it is not open any more
 	Expires     time.Time // of the question, zero as before
 	Decision    string    // id of the record of the call's being made, "" before that
+	Denied      string    // code of a no of people, "" for none
 	Answer      Answer    // of the agent behind, the zero one before that
 }
 
@@ -111,6 +112,7 @@ func (t OwnTask) ours() rawObject {
 		set("expires", t.Expires.UTC().Format(time.RFC3339))
 	}
 	set("decision", t.Decision)
+	set("denied", t.Denied)
 	set("task", t.Answer.Task)
 	if t.Answer.Raw != nil {
 		o.set("answer", t.Answer.Raw)

@@ -77,6 +77,7 @@ type Capability struct {
 	Task            string           `json:"task,omitempty"`
 	Tenant          string           `json:"tenant,omitempty"` // of the task
 	Legacy          bool             `json:"legacy,omitempty"`
+	OutsideScope    []string         `json:"outsideScope,omitempty"` // of Operations: those that the configured scope of the caller refuses now
 }
 
 // Pending says that a person has to approve first (SEP-27).
