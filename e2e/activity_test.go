@@ -57,3 +57,40 @@ func TestAAPZ3_ActivityOfEveryProtocol(t *testing.T) {
 		t.Errorf("AAP-Z3 the agents of bob:\n%s", text)
 	}
 }
+
+// TestGATE12_GraphWithoutScopes wants the graph to say that calls need a capability where no scope
+// bounds them, and which agents let calls without one pass.
+func TestGATE12_GraphWithoutScopes(t *testing.T) {
+	w := start(t, options{})
+	page := w.atPage("alice")
+	w.caller(aliceToken).reports()
+	const closed = "A call needs a capability or, in mode scoped, a scope."
+	if _, text := page.get("/admin/graph"); !strings.Contains(text, closed) || !strings.Contains(text, "nothing without a capability") {
+		t.Errorf("GATE-12 the graph:\n%s", text)
+	}
+	w.operator(http.MethodPut, "/v1/agents/mail/mode", map[string]string{"mode": "observe"})
+	if _, text := page.get("/admin/graph"); strings.Contains(text, closed) || !strings.Contains(text, `calls pass without a capability: <a href="/admin/agents/mail">mail</a>`) {
+		t.Errorf("GATE-12 the graph with an agent that is observed:\n%s", text)
+	}
+}
+
+// TestAnUnknownURLLeadsBack opens a URL that nothing has: a browser gets a page of the console with
+// a way back, and a program the plain error.
+func TestAnUnknownURLLeadsBack(t *testing.T) {
+	w := start(t, options{})
+	open := func(path, accept string) (int, http.Header, string) {
+		t.Helper()
+		status, header, _, body := w.raw(http.DefaultClient, http.MethodGet, w.url+path, http.Header{"Accept": {accept}}, "")
+		return status, header, body
+	}
+	status, header, page := open("/nowhere", "text/html,application/xhtml+xml,*/*;q=0.8")
+	if status != http.StatusNotFound || !strings.Contains(page, "there is no such page") || !strings.Contains(page, `href="/approve"`) || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("a browser gets HTTP %d %v\n%s", status, header, page)
+	}
+	if status, _, text := open("/nowhere", "*/*"); status != http.StatusNotFound || strings.Contains(text, "<") {
+		t.Errorf("a program gets HTTP %d %s", status, text)
+	}
+	if status, _, text := open("/agents/nowhere", "text/html"); status != http.StatusNotFound || strings.Contains(text, "<html") {
+		t.Errorf("an unknown agent answers HTTP %d %s", status, text)
+	}
+}
