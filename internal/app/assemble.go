@@ -93,6 +93,8 @@ type Instance struct {
 
 // administering is about the people who administer the server.
 type administering struct {
+	// pages is the console.
+	pages http.Handler
 	// invitation is the message to the first administrator, "" where there is one.
 	invitation string
 	// seen are those who came since the start, some of them by a group.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/powerbox-project/powerbox/internal/app/proxy"
 	"github.com/powerbox-project/powerbox/internal/config"
@@ -73,12 +74,26 @@ func (i *Instance) console(ctx context.Context, a Assembly, p *provider.Provider
 	if err != nil {
 		return err
 	}
-	i.Admin.Sessions = k
+	i.Admin.Sessions, i.pages = k, i.inTime(k.Late, k)
 	for _, path := range console.Paths() {
-		mux.Handle(path, i.inTime(k.Late, k))
+		mux.Handle(path, i.pages)
 	}
 	i.connect(a.Log, k, mux)
 	return i.oauth(a, k, mux)
+}
+
+// lost has the console answer a browser that opens a URL which nothing here has. Programs get the
+// plain error.
+func (i *Instance) lost(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			if _, pattern := mux.Handler(r); pattern == "" {
+				i.pages.ServeHTTP(w, r)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // expectsPeople reports whether the configuration has anything for people to do. Otherwise

@@ -198,10 +198,10 @@ func (i *Instance) serveOn(ctx context.Context, a Assembly, w *Wiring, started t
 	mux.HandleFunc("GET /tile/", i.public.Tile)
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { i.ready(w, r, a.Now().Before(started)) })
-	i.Handler = i.caughtUp(mux)
 	if err := i.provide(ctx, a, w, mux, started, g); err != nil {
 		return err
 	}
+	i.Handler = i.caughtUp(i.lost(mux))
 	return i.follow(ctx, a, apart)
 }
 

@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"hash"
@@ -26,6 +27,33 @@ func (i *Issuer) Pseudonym(agent, principal string) string {
 	mac.Reset()
 	mac.Write([]byte(agent + "\x00" + principal))
 	return "pw_" + hex.EncodeToString(mac.Sum(nil)[:12])
+}
+
+// Pseudonyms returns the names that a principal can have in the evidence: at every agent that is
+// configured or was once, and at the server itself.
+func (i *Issuer) Pseudonyms(ctx context.Context, principal string) ([]string, error) {
+	if principal == "" {
+		return nil, nil
+	}
+	var keys map[string]string
+	if err := i.config.Store.View(ctx, func(r Reader) (err error) {
+		keys, err = r.NewestKeys()
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	agents := map[string]bool{issuerItself: true}
+	for id := range keys {
+		agents[id] = true
+	}
+	for id := range i.all() {
+		agents[id] = true
+	}
+	names := make([]string, 0, len(agents))
+	for id := range agents {
+		names = append(names, i.Pseudonym(id, principal))
+	}
+	return names, nil
 }
 
 // newRecord begins the record of a use case.

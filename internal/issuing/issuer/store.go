@@ -320,7 +320,7 @@ type RecordQuery struct {
 	Agent      string
 	Agents     []string // about one of these, where it is not nil
 	Requester  string
-	Principal  string
+	Principals []string // for one of these, where it is not nil
 	Task       string
 	Trace      string
 	Operation  string

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,34 +13,41 @@ import (
 
 // Action is one record, as a person reads an action in their name.
 type Action struct {
-	Record   string // id
-	At       time.Time
-	By       string // id of the agent, or who else
-	Name     string // of the agent in its own words, "" for another actor
-	What     string // as in agent.register, or the capability that was executed
-	Executed bool
-	Allowed  bool
-	Outcome  string
-	Why      string // the first reason of a denial
+	Record   evidence.Record // the decision
+	By       string          // id of the agent of the Agent Auth Protocol, or who else
+	Name     string          // of that agent in its own words, "" for another actor
+	Executed string          // the capability of the Agent Auth Protocol, "" for another action
+	Outcome  evidence.OutcomeStatus
 }
 
 // The bounds of one look at actions.
 const (
 	actions     = 100
 	actionsScan = 20000
+	heldShown   = 100
 )
 
-// Activity returns the actions of a person's agents and the actions about them, newest
-// first. Administrators see those of all.
+// Activity returns what was done in a person's name, by every protocol, newest first.
+// Administrators see the actions of all.
 func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
+	if p.config.Administrator(who.Principal, who.Groups) {
+		return p.actions(ctx, issuer.RecordQuery{Limit: actions, Scan: actionsScan})
+	}
+	names, err := p.config.Issuer.Pseudonyms(ctx, who.Principal)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	return p.actions(ctx, issuer.RecordQuery{Principals: names, Limit: actions, Scan: actionsScan})
+}
+
+// Held returns the capabilities in force that callers over A2A and MCP have in a person's name,
+// newest first.
+func (p *Provider) Held(ctx context.Context, who Person) ([]issuer.Capability, error) {
 	if who.Principal == "" {
 		return nil, nil
 	}
-	query := issuer.RecordQuery{Agent: p.config.Agent, Limit: actions, Scan: actionsScan}
-	if !p.config.Administrator(who.Principal, who.Groups) {
-		query.Principal = p.config.Issuer.Pseudonym(p.config.Agent, who.Principal)
-	}
-	return p.actions(ctx, query)
+	all, _, err := p.config.Issuer.InForce(ctx, issuer.LiveQuery{Principal: who.Principal, Limit: heldShown})
+	return slices.DeleteFunc(all, func(c issuer.Capability) bool { return strings.HasPrefix(c.Holder, holder("")) }), err
 }
 
 // actions are the records of a query, as a person reads them.
@@ -62,8 +70,8 @@ func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Act
 				continue
 			}
 			a := p.action(record)
-			if status, ok := outcomes[told{a.Record, record.Details.ChainID}]; ok {
-				a.Outcome = string(status)
+			if status, ok := outcomes[told{record.ID, record.Details.ChainID}]; ok {
+				a.Outcome = status
 			}
 			if id, ok := strings.CutPrefix(a.By, holder("")); ok {
 				a.By = id
@@ -86,14 +94,9 @@ func (p *Provider) actions(ctx context.Context, query issuer.RecordQuery) ([]Act
 }
 
 func (p *Provider) action(r evidence.Record) Action {
-	a := Action{
-		Record: r.ID, At: r.Time, By: r.Details.Requester, What: r.ActionType, Allowed: r.Decision == evidence.Allow, Outcome: string(r.OutcomeStatus),
-	}
+	a := Action{Record: r, By: r.Details.Requester, Outcome: r.OutcomeStatus}
 	if name, ok := strings.CutPrefix(r.Intent.Operation, issuer.Qualify(p.config.Agent, label, "")); ok {
-		a.What, a.Executed = name, true
-	}
-	if len(r.Details.Reasons) > 0 {
-		a.Why = r.Details.Reasons[0].Message
+		a.Executed = name
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (r Reader) Records(q issuer.RecordQuery) (issuer.RecordPage, error) {
 		from = max(ends, w.to-int64(q.Scan))
 		left = int64(q.Scan) - (w.to - from)
 	}
-	full, err := s.take(&page, r.eachSealed("SELECT bytes FROM record WHERE place >= ? AND place < ? AND "+s.where+" ORDER BY place DESC", append([]any{from, w.to}, s.args...)...))
+	full, err := s.take(&page, r.raw("SELECT bytes FROM record WHERE place >= ? AND place < ? AND "+s.where+" ORDER BY place DESC", append([]any{from, w.to}, s.args...)...))
 	switch {
 	case err != nil:
 		return issuer.RecordPage{}, err
@@ -69,7 +70,7 @@ func (r Reader) proposed(s search, page issuer.RecordPage, w window, left int64)
 		for len(places) < placesRead { // one statement to compile
 			places = append(places, places[len(places)-1])
 		}
-		full, err = s.take(&page, r.eachSealed("SELECT bytes FROM record WHERE place IN (?"+strings.Repeat(", ?", placesRead-1)+") AND "+s.where+" ORDER BY place DESC", append(places, s.args...)...))
+		full, err = s.take(&page, r.raw("SELECT bytes FROM record WHERE place IN (?"+strings.Repeat(", ?", placesRead-1)+") AND "+s.where+" ORDER BY place DESC", append(places, s.args...)...))
 		places = places[:0]
 		return full, err
 	}
@@ -102,14 +103,17 @@ type search struct {
 	query issuer.RecordQuery
 	where string
 	args  []any
-	names []name // the index is asked for records that have one of these; none for no index
-	rank  int    // of the member in the index
+	names []name          // the index is asked for records that have one of these; none for no index
+	rank  int             // of the member in the index
+	users map[string]bool // as they are in canonical JSON, where the query has several
 }
 
 // ofOwn is a query that is about some agents alone: an agent that is named is one of these. It reports
 // false for a query that selects nothing.
 func ofOwn(q issuer.RecordQuery) (issuer.RecordQuery, bool) {
 	switch {
+	case q.Principals != nil && len(q.Principals) == 0:
+		return q, false
 	case q.Agents == nil:
 		return q, true
 	case q.Agent != "" && !slices.Contains(q.Agents, q.Agent):
@@ -138,6 +142,11 @@ func newSearch(q issuer.RecordQuery) (search, error) {
 			s.names, s.rank = []name{nameOf(text)}, at
 		}
 	}
+	if len(q.Principals) > 1 {
+		if err := s.ofUsers(q.Principals); err != nil {
+			return s, err
+		}
+	}
 	if q.Agents != nil {
 		// The index is asked for records of these agents, and not for a more selective name. With such a
 		// name, the end of a page would tell how many records others have (ATK-134).
@@ -152,14 +161,20 @@ func newSearch(q issuer.RecordQuery) (search, error) {
 
 // take adds to a page what the query selects of records that were found, and reports whether
 // the page is full.
-func (s search) take(page *issuer.RecordPage, found iter.Seq2[evidence.Sealed, error]) (full bool, err error) {
+func (s search) take(page *issuer.RecordPage, found iter.Seq2[[]byte, error]) (full bool, err error) {
 	q := s.query
-	for one, err := range found {
+	for data, err := range found {
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(members(q, one.Record()), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) ||
-			q.Agents != nil && !slices.Contains(q.Agents, one.Record().AgentID) {
+		if !s.namesUser(data) {
+			continue
+		}
+		one, err := evidence.ParseSealed(data)
+		if err != nil {
+			return false, fmt.Errorf("store: a stored record is damaged: %w", err)
+		}
+		if !selects(q, one.Record()) {
 			continue
 		}
 		if page.Records = append(page.Records, one); len(page.Records) == q.Limit {
@@ -168,6 +183,46 @@ func (s search) take(page *issuer.RecordPage, found iter.Seq2[evidence.Sealed, e
 		}
 	}
 	return false, nil
+}
+
+// selects reports whether a query selects a record.
+func selects(q issuer.RecordQuery, r evidence.Record) bool {
+	return !slices.ContainsFunc(members(q, r), func(m member) bool { return m.wanted != "" && m.wanted != m.has }) &&
+		(q.Agents == nil || slices.Contains(q.Agents, r.AgentID)) && (q.Principals == nil || slices.Contains(q.Principals, r.Details.Principal))
+}
+
+// userBegins begins the user of a record, in its bytes.
+var userBegins = []byte(`"principal":"`)
+
+// ofUsers adds the condition that a record names one of several users. The database looks for any
+// user: a condition for each would be evaluated for every record.
+func (s *search) ofUsers(users []string) error {
+	s.where, s.args, s.names, s.users = s.where+" AND instr(bytes, ?) > 0", append(s.args, userBegins), nil, map[string]bool{}
+	for _, user := range users {
+		text, err := member{"principal", user, ""}.text()
+		if err != nil {
+			return err
+		}
+		s.names, s.users[string(text)] = append(s.names, nameOf(text)), true
+	}
+	return nil
+}
+
+// namesUser reports whether the bytes of a record name one of the users of a query. An argument
+// can do so, too.
+func (s search) namesUser(record []byte) bool {
+	for left := record; s.users != nil; {
+		at := bytes.Index(left, userBegins)
+		if at < 0 {
+			return false
+		}
+		left = left[at:]
+		if s.users[string(quoted(left, len(userBegins)))] {
+			return true
+		}
+		left = left[len(userBegins):]
+	}
+	return true
 }
 
 // ofAgents is the condition that one of some agents is named in a record, and their names in the index.
@@ -269,7 +324,7 @@ func members(q issuer.RecordQuery, r evidence.Record) []member {
 	return []member{
 		{"agent_id", q.Agent, r.AgentID},
 		{"requester", q.Requester, r.Details.Requester},
-		{"principal", q.Principal, r.Details.Principal},
+		{"principal", only(q.Principals), r.Details.Principal},
 		{"task_id", q.Task, r.TaskID},
 		{"trace_id", q.Trace, r.Details.TraceID},
 		{"operation", q.Operation, r.Intent.Operation},
@@ -278,6 +333,14 @@ func members(q issuer.RecordQuery, r evidence.Record) []member {
 		{"outcome_of", q.OutcomeOf, r.Details.OutcomeOf},
 		{"code", q.Reason, codeAmong(r.Details.Reasons, q.Reason)},
 	}
+}
+
+// only returns the one text of a list, and "" for a list of another length.
+func only(all []string) string {
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0]
 }
 
 // codeAmong returns code if it is the code of one of the reasons, and "" otherwise.

@@ -53,7 +53,7 @@ func TestAnIndexThatWasCutHidesNoRecord(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	queries := []issuer.RecordQuery{{Principal: "pair:0"}, {Principal: "pair:699"}, {Agent: "documents", Limit: 50}}
+	queries := []issuer.RecordQuery{{Principals: []string{"pair:0"}}, {Principals: []string{"pair:699"}}, {Agent: "documents", Limit: 50}}
 	var want [][]string
 	for _, q := range queries {
 		want = append(want, found(t, s, q))

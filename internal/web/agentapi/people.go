@@ -1,6 +1,7 @@
 package agentapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/powerbox-project/powerbox"
 	"github.com/powerbox-project/powerbox/evidence"
+	"github.com/powerbox-project/powerbox/internal/audit"
 	"github.com/powerbox-project/powerbox/internal/identity"
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
@@ -37,7 +39,7 @@ import (
 //	POST /v1/hosts/{host}/unlink
 //	POST /v1/hosts/{host}/link       {"user": ...}; administrators
 //	POST /v1/users/{user}/forget     ends all hosts of a user; administrators
-//	GET  /v1/activity                the actions of the caller's agents, and the actions about them
+//	GET  /v1/activity                the actions in the caller's name, over every protocol, and the caller's own
 //	POST /v1/host-agents/{agent}/forget          erases the data of an agent that has ended
 //	POST /v1/host-agents/{agent}/revoke
 //	POST /v1/host-agents/{agent}/grants          {"capability": ..., "constraints": ...}
@@ -331,8 +333,12 @@ func (p *People) activity(r *http.Request, who provider.Person) (any, error) {
 	all, err := p.Provider.Activity(r.Context(), who)
 	out := make([]any, 0, len(all))
 	for _, a := range all {
-		one := map[string]any{"record": a.Record, "at": stamp(a.At), "by": a.By, "what": a.What, "executed": a.Executed, "allowed": a.Allowed}
-		for name, text := range map[string]string{"name": a.Name, "outcome": a.Outcome, "why": a.Why} {
+		r := a.Record
+		one := map[string]any{
+			"record": r.ID, "at": stamp(r.Time), "by": a.By, "agent": r.AgentID, "what": cmp.Or(a.Executed, audit.WhatOf(r)), "executed": a.Executed != "",
+			"allowed": r.Decision == evidence.Allow, "waits": audit.Waits(r.Decision, r.Details.Reasons),
+		}
+		for name, text := range map[string]string{"name": a.Name, "outcome": string(a.Outcome), "why": firstReason(r)} {
 			if text != "" {
 				one[name] = text
 			}
@@ -340,6 +346,14 @@ func (p *People) activity(r *http.Request, who provider.Person) (any, error) {
 		out = append(out, one)
 	}
 	return map[string]any{"activity": out}, err
+}
+
+// firstReason is the message of the first reason of a decision.
+func firstReason(r evidence.Record) string {
+	for _, reason := range r.Details.Reasons {
+		return reason.Message
+	}
+	return ""
 }
 
 // preRegister makes a host known before it has an agent (AAP-U6).

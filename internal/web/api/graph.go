@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/powerbox-project/powerbox/gate"
 	"github.com/powerbox-project/powerbox/internal/handoff/graph"
 	"github.com/powerbox-project/powerbox/internal/sorting"
 )
@@ -34,6 +35,9 @@ type GraphReport struct {
 	// nearest first.
 	Reach  []graph.Reached `json:"reach"`
 	Cycles [][]string      `json:"cycles"`
+	// Open are the agents whose mode lets calls without a capability pass: observe and prefer.
+	// At other agents, a call needs a capability or, in mode scoped, a scope.
+	Open []string `json:"open"`
 	// First is the time of the first recorded attempt. Until is up to when attempts are counted,
 	// where that was asked for, and Step in which steps, in seconds.
 	First *time.Time `json:"first,omitempty"`
@@ -92,7 +96,7 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := GraphReport{Agents: []GraphAgent{}, Reach: []graph.Reached{}, Cycles: append([][]string{}, g.Cycles()...), Step: int64(tried.Step / time.Second), Behind: tried.Behind}
+	out := GraphReport{Agents: []GraphAgent{}, Reach: []graph.Reached{}, Cycles: append([][]string{}, g.Cycles()...), Open: []string{}, Step: int64(tried.Step / time.Second), Behind: tried.Behind}
 	if !tried.First.IsZero() {
 		out.First = &tried.First
 	}
@@ -106,6 +110,10 @@ func (a *Admin) graph(r *http.Request) (any, error) {
 			one.Operations = append(one.Operations, op.String())
 		}
 		out.Agents = append(out.Agents, one)
+		// A caller that is no agent here has no mode.
+		if mode, err := a.Mode(r.Context(), n.ID); err == nil && (mode == gate.Observe || mode == gate.Prefer) {
+			out.Open = append(out.Open, n.ID)
+		}
 	}
 	out.Edges = edges(g, tried.Pairs, q.Without)
 	if agent := r.URL.Query().Get("agent"); agent != "" {

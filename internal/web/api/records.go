@@ -75,7 +75,9 @@ func setQuery(query *issuer.RecordQuery, name, value string) (err error) {
 	case "requester":
 		query.Requester = value
 	case "principal":
-		query.Principal = value
+		if value != "" {
+			query.Principals = []string{value}
+		}
 	case "task":
 		query.Task = value
 	case "trace":

@@ -163,9 +163,9 @@ type questionPage struct {
 	HostKeys                  string // host name that serves the host's keys, "" for an inline key
 	Here                      bool   // it was asked from where the visitor is
 	Kind                      string
-	History                   []provider.Action // of an agent that the person is asked to take over
-	Claimed                   []provider.Agent  // that end when the host becomes the person's: the first of them
-	ClaimedMore               int               // how many there are besides
+	History                   []deed           // of an agent that the person is asked to take over
+	Claimed                   []provider.Agent // that end when the host becomes the person's: the first of them
+	ClaimedMore               int              // how many there are besides
 	typed
 }
 
@@ -229,10 +229,11 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	}
 	if q.Approval.Kind == provider.ForClaim {
 		page.Who = who.Principal
-		var err error
-		if page.History, err = k.config.Activity.History(v.r.Context(), who, q); err != nil {
+		history, err := k.config.Activity.History(v.r.Context(), who, q)
+		if err != nil {
 			return page, err
 		}
+		page.History = k.deeds(v, who, history)
 	}
 	page.Claimed = q.Claimed[:min(len(q.Claimed), claimedShown)]
 	page.ClaimedMore = len(q.Claimed) - len(page.Claimed)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -78,6 +79,7 @@ func (k *Console) agentView(l *lang.Language, s provider.AgentState) agentView {
 
 type hostsPage struct {
 	Hosts           []hostView
+	Held            []issuer.Capability // by callers over A2A and MCP
 	Fresh, Passkeys bool
 }
 
@@ -86,7 +88,15 @@ func (k *Console) hosts(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return k.show(v, "hosts", hostsPage{Hosts: all, Fresh: k.fresh(v), Passkeys: k.passkeys != nil})
+	who, err := k.person(v)
+	if err != nil {
+		return err
+	}
+	held, err := k.config.Activity.Held(v.r.Context(), who)
+	if err != nil {
+		return err
+	}
+	return k.show(v, "hosts", hostsPage{Hosts: all, Held: held, Fresh: k.fresh(v), Passkeys: k.passkeys != nil})
 }
 
 // preview counts the agents and grants that end with a host or an agent.
@@ -340,26 +350,4 @@ func (k *Console) forgetAgent(v *visit) error {
 		return err
 	}
 	return v.see("/hosts")
-}
-
-// activityPage has the actions, and how long they are shown.
-type activityPage struct {
-	Actions []provider.Action
-	Kept    string // "" for no end
-}
-
-func (k *Console) activity(v *visit) error {
-	who, err := k.person(v)
-	if err != nil {
-		return err
-	}
-	actions, err := k.config.Activity.Activity(v.r.Context(), who)
-	if err != nil {
-		return err
-	}
-	page := activityPage{Actions: actions}
-	if d := k.config.Activity.Retention(); d > 0 {
-		page.Kept = lasting(v.Language, d)
-	}
-	return k.show(v, "activity", page)
 }

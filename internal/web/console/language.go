@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/web/lang"
 	"github.com/powerbox-project/powerbox/internal/web/operations"
 	"github.com/powerbox-project/powerbox/internal/wire/agentauth"
@@ -58,7 +57,6 @@ func (k *Console) templatesIn(l *lang.Language) (*template.Template, error) {
 func (k *Console) functions(l *lang.Language) template.FuncMap {
 	return template.FuncMap{
 		"b64": base64.RawURLEncoding.EncodeToString, "visible": visible, "words": words, "languages": lang.All, "list": func(all ...any) []any { return all },
-		"did":      func(a provider.Action) string { return k.did(l, a) },
 		"passkeys": func(n int) string { return l.N(n, "%s passkey", "%s passkeys") },
 		"sessions": func(n int) string { return l.N(n, "%s open session", "%s open sessions") },
 		"hosts":    func(n int) string { return l.N(n, "%s host", "%s hosts") },

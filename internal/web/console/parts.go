@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/powerbox-project/powerbox/internal/issuing/approval"
+	"github.com/powerbox-project/powerbox/internal/issuing/issuer"
 	"github.com/powerbox-project/powerbox/internal/issuing/provider"
 	"github.com/powerbox-project/powerbox/internal/people"
 )
@@ -63,9 +64,10 @@ type Agents interface {
 	ForgetAgentAs(ctx context.Context, who provider.Person, agent string) error
 }
 
-// Activity is what agents did, and how long it is kept.
+// Activity is what agents did and can do in a person's name, and how long it is kept.
 type Activity interface {
 	Activity(ctx context.Context, who provider.Person) ([]provider.Action, error)
+	Held(ctx context.Context, who provider.Person) ([]issuer.Capability, error)
 	History(ctx context.Context, who provider.Person, q provider.Question) ([]provider.Action, error)
 	Retention() time.Duration
 }

@@ -144,15 +144,15 @@ type row struct {
 
 func rowOf(l *lang.Language, may people.Rights, r evidence.Record) row {
 	out := row{ID: r.ID, Time: r.Time, Agent: r.AgentID, Caller: r.Details.Requester, Subject: audit.WhatOf(r), Outcome: r.Details.OutcomeOf != "", Give: may.MayAt(people.Steer, r.AgentID) && api.Givable(r) == ""}
-	out.Said, out.Class = said(l, r)
+	out.Said, out.Class = Said(l, r)
 	if n := len(r.Details.Reasons); n > 0 {
 		out.Reason, out.More = r.Details.Reasons[0].Code, n-1
 	}
 	return out
 }
 
-// said is what a record says, in a word, with the class of its colour.
-func said(l *lang.Language, r evidence.Record) (word, class string) {
+// Said words the decision of a record, or the outcome that it tells, with the class of its colour.
+func Said(l *lang.Language, r evidence.Record) (word, class string) {
 	if r.Details.OutcomeOf != "" {
 		return strings.ToLower(cmp.Or(string(r.OutcomeStatus), "outcome")), "quiet"
 	}

@@ -3,6 +3,7 @@ package operations
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ type graphPage struct {
 	Edges     []edgeRow
 	Radii     []graph.Radius
 	MoreRadii int // that the table does not show
-	Reached   []graph.Reached
+	Reached   []reachedRow
+	Open      []string // agents that calls reach without a capability
 	Cycles    [][]string
 	Changes   []change // by the edge that is thought away
 	Back      string   // the page with the edge
@@ -61,6 +63,13 @@ func (t *asOf) of(report api.GraphReport, now time.Time) {
 type choice struct {
 	Link, Text string
 	Current    bool
+}
+
+// reachedRow is an agent in reach, with whether a capability is needed there.
+type reachedRow struct {
+	graph.Reached
+
+	Open bool
 }
 
 // edgeRow is an edge with its state in a word.
@@ -166,9 +175,11 @@ func (page *graphPage) fill(l *lang.Language, report api.GraphReport) {
 	page.MoreRadii = max(0, len(page.Radii)-maxRadii)
 	page.Radii = page.Radii[:len(page.Radii)-page.MoreRadii]
 	page.Agents = page.Agents[:min(len(page.Agents), maxNamed)]
-	page.Cycles = report.Cycles
+	page.Cycles, page.Open = report.Cycles, report.Open
 	if page.Agent != "" {
-		page.Reached = report.Reach
+		for _, r := range report.Reach {
+			page.Reached = append(page.Reached, reachedRow{r, slices.Contains(report.Open, r.Agent)})
+		}
 		for _, hops := range []int{1, 2, 3, 0} {
 			text := l.T("all")
 			if hops > 0 {
@@ -277,7 +288,7 @@ func (page *graphPage) draw(l *lang.Language, reach []graph.Reached) {
 	}
 	switch {
 	case len(ids) == 0:
-		page.Wrong = l.T("Nothing is wired yet: no scope of the configuration lets an agent hand anything to another, and no agent has tried. Add scopes to powerbox.yaml to see them here.")
+		page.Wrong = l.T("Nothing is wired yet: no scope of the configuration lets an agent call another, and no agent has tried. The first call is drawn here, or a scope in powerbox.yaml.")
 		return
 	case len(ids) > maxDrawn:
 		page.Wrong = l.T("%s agents are too many for a picture. Choose one of them, and a number of hops.", lang.Number(len(ids)))

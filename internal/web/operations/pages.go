@@ -31,6 +31,12 @@ func Functions(l *lang.Language) template.FuncMap {
 		"short":     short, "shortKey": shortKey, "number": number,
 		"others":     func(n int) string { return others(l, n) },
 		"operations": func(operations, agents int) string { return reaches(l, operations, agents) },
+		"gated": func(operations, agents int) string {
+			if operations == 0 {
+				return l.T("nothing without a capability")
+			}
+			return reaches(l, operations, agents)
+		},
 	}
 }
 

@@ -150,18 +150,19 @@ func sentence(l *lang.Language, r evidence.Record) string {
 	if d.OutcomeOf != "" {
 		return l.T("Agent %s ended a call of %s.", r.AgentID, who)
 	}
-	text := who
-	if d.Principal != "" {
-		text = l.T("%s, for user %s,", who, d.Principal)
-	}
-	if audit.IsCall(r) {
-		what := audit.SubjectOf(r)
-		if audit.IsFreeText(r) {
-			return l.T("%s sent free text to agent %s, and named no skill.", text, r.AgentID)
+	if !audit.IsCall(r) {
+		if d.Principal != "" {
+			who = l.T("%s for user %s", who, d.Principal)
 		}
-		return l.T("%s called %s at agent %s.", text, what, r.AgentID)
+		return l.T("%s: %s at %s.", who, r.ActionType, r.AgentID)
 	}
-	return l.T("%s: %s at %s.", text, r.ActionType, r.AgentID)
+	if d.Principal != "" {
+		who = l.T("%s, for user %s,", who, d.Principal)
+	}
+	if audit.IsFreeText(r) {
+		return l.T("%s sent free text to agent %s, and named no skill.", who, r.AgentID)
+	}
+	return l.T("%s called %s at agent %s.", who, audit.SubjectOf(r), r.AgentID)
 }
 
 // verdicts are those of [audit.Verdict] that the catalogue has.
