@@ -48,7 +48,7 @@ var wideStructs = map[string]wide{
 	"evidence.entry":                       {19, "all that verification keeps of a record: one allocation for each record of a log"},
 	"evidence.verifier":                    {18, "the state of one verification"},
 	"gate.Call":                            {26, "all that a call says, which one decision reads"},
-	"gate.Gate":                            {17, "the parts of the gate, which are configured once"},
+	"gate.Gate":                            {18, "the parts of the gate, which are configured once"},
 	"gate.Verdict":                         {18, "all that a decision says, which the record has"},
 	"gate.Held":                            {20, "all that a capability on record says, which one decision reads"},
 	"internal/app.Instance":                {39, "the parts of a running server"},
