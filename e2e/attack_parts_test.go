@@ -66,7 +66,7 @@ func TestATK164_NoPartOfAnEventPasses(t *testing.T) {
 				go func() {
 					for range len(one.pieces) - 1 {
 						<-sent
-						time.Sleep(100 * time.Millisecond) // the piece gets as far as it can
+						<-time.After(100 * time.Millisecond) // the piece gets as far as it can
 						wait <- struct{}{}
 					}
 				}()
@@ -92,7 +92,7 @@ func TestATK164_NoEventEndsByARevocation(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() {
 		<-sent
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 		if a := alice.call("documents", "a2a/capabilities/revoke", map[string]any{"revocationId": held.RevocationID}); a.Error != nil {
 			failed <- fmt.Errorf("%s", a.Raw)
 		}
