@@ -83,6 +83,9 @@ func (s *stream) event(payload []byte, whole bool) {
 		return
 	}
 	if s.call.call.Binding == a2a.GRPC {
+		if s.err = s.call.oneMessage(payload); s.err != nil {
+			return
+		}
 		if payload, s.err = a2apb.JSON(s.call.call.Wire, payload); s.err != nil {
 			return
 		}
