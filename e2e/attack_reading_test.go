@@ -256,7 +256,9 @@ func TestATK165_MessagesOfGRPCAreReadOneWay(t *testing.T) {
 	}
 	message := written(readEvent)
 	task := written(`{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}`)
-	within := func(field byte, inner ...byte) []byte { return append([]byte{field<<3 | 2, byte(len(inner))}, inner...) }
+	within := func(field byte, inner ...byte) []byte {
+		return append([]byte{field<<3 | 2, byte(len(inner))}, inner...)
+	}
 	for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
 		for what, c := range map[string]struct {
 			raw  []byte
