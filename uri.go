@@ -20,7 +20,7 @@ func CheckURI(uri string) error {
 	scheme, rest, found := strings.Cut(uri, ":")
 	switch {
 	case !found || scheme == "" || !plainScheme(scheme):
-		return errors.New("the URI does not begin with a scheme in lower case, such as file:")
+		return errors.New("the URI does not begin with a scheme in lower case, such as file")
 	case strings.ContainsFunc(rest, func(r rune) bool { return !uriRune(r) }):
 		return errors.New("the URI has a character that RFC 3986 does not have, such as a space or a backslash; write it as an escape, such as %20")
 	}
@@ -41,7 +41,7 @@ func CheckURI(uri string) error {
 	after, hasAuthority := strings.CutPrefix(rest, "//")
 	if !hasAuthority {
 		if special {
-			return fmt.Errorf("the URI has no // behind %s:", scheme)
+			return fmt.Errorf("the URI has no // behind the scheme %s", scheme)
 		}
 		return nil
 	}
