@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -231,6 +232,56 @@ func TestATK127_ResponsesOfMCPAreTheRequests(t *testing.T) {
 		}
 		if strings.Contains(try.said, "event: other") && strings.Contains(string(a.Raw), "other") {
 			t.Errorf("ATK-127 an event of another type passed: %s", a.Raw)
+		}
+	}
+}
+
+// TestATK165_MessagesOfGRPCAreReadOneWay has the agent behind write a field twice, and two
+// fields of which one is meant. The kit for JavaScript takes the last copy of a message, and
+// the others merge both.
+func TestATK165_MessagesOfGRPCAreReadOneWay(t *testing.T) {
+	w := start(t, options{on: wire{overGRPC, "1.0"}})
+	alice := w.caller(aliceToken)
+	held := alice.reports()
+	written := func(json string) []byte {
+		message := proto.Clone(messages["1.0"]["SendMessage"][1])
+		if err := unmarshalJSON([]byte(json), message); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := proto.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	message := written(readEvent)
+	task := written(`{"task":{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}}`)
+	within := func(field byte, inner ...byte) []byte {
+		return append([]byte{field<<3 | 2, byte(len(inner))}, inner...)
+	}
+	for _, method := range []string{"SendMessage", "SendStreamingMessage"} {
+		for what, c := range map[string]struct {
+			raw  []byte
+			want bool
+		}{
+			"a message":                   {message, true},
+			"a field that no one knows":   {append(bytes.Clone(message), within(15, 1)...), true},
+			"a message twice":             {append(bytes.Clone(message), message...), false},
+			"a message and a part of one": {append(bytes.Clone(message), within(2)...), false},
+			"a task and a message":        {append(bytes.Clone(task), message...), false},
+			"a text twice":                {within(1, append(within(1, 'a'), within(1, 'b')...)...), false},
+		} {
+			w.documents.answers(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/grpc")
+				w.WriteHeader(http.StatusOK)
+				_, _ = w.Write(frame(c.raw))
+				w.Header()[http.TrailerPrefix+"Grpc-Status"] = []string{"0"}
+			})
+			body := []byte(strings.Replace(string(data("search_documents", nil)), `"SendMessage"`, `"`+method+`"`, 1))
+			a := alice.present("documents", body, proven{chain: []string{held.Token}, operation: opSearch})
+			if got := w.outcome(a); (got == "ACHIEVED") != c.want || (a.Error == nil) != c.want {
+				t.Errorf("ATK-165 %s with %s is %s: %s", method, what, got, a.Raw)
+			}
 		}
 	}
 }

@@ -132,6 +132,9 @@ func (m *message) take(params powerbox.Value, known map[string][]string) error {
 	for _, member := range members {
 		inner, isKnown := known[member.Name]
 		if isKnown {
+			if err := checkURI(member); err != nil {
+				return err
+			}
 			kept = append(kept, member)
 		}
 		m.answers = m.answers || slices.Contains(again, member.Name)
@@ -143,6 +146,16 @@ func (m *message) take(params powerbox.Value, known map[string][]string) error {
 	}
 	m.arguments = powerbox.Object(kept...)
 	return nil
+}
+
+// checkURI refuses the URI of a resource that readers take for different ones (ATK-163): what
+// reads it behind the server, such as [net/url], may undo escapes and resolve segments.
+func checkURI(param powerbox.Member) error {
+	if param.Name != "uri" {
+		return nil
+	}
+	uri, _ := param.Value.Text()
+	return powerbox.CheckURI(uri)
 }
 
 // call has the arguments be the tool's.
@@ -182,7 +195,9 @@ func (m *message) listen(params powerbox.Value) error {
 	case given && !isList || len(uris) > 1:
 		return errors.New("params.notifications.resourceSubscriptions: want a list of one resource; ask for each by itself")
 	case len(uris) == 1:
-		m.rule, m.arguments = subscribe, powerbox.Object(powerbox.Member{Name: "uri", Value: uris[0]})
+		about := powerbox.Member{Name: "uri", Value: uris[0]}
+		m.rule, m.arguments = subscribe, powerbox.Object(about)
+		return checkURI(about)
 	}
 	return nil
 }

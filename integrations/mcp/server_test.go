@@ -131,6 +131,8 @@ func TestATK27_OneReading(t *testing.T) {
 		"no id":                  `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"read_file","arguments":{}}}`,
 		"a method of nobody":     `{"jsonrpc":"2.0","id":1,"method":"tasks/result","params":{"taskId":"1"}}`,
 		"a uri in another case":  `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"docs://a","URI":"docs://b"}}`,
+		"ATK-163 a uri of dots":  `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"docs://x/../a"}}`,
+		"ATK-163 and for events": `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["docs://x/%2e%2e/a"]}}}`,
 		"a ref of two":           `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"a","Name":"b"},"argument":{"name":"x","value":""}}}`,
 		"two subscriptions":      `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["docs://a","docs://b"]}}}`,
 		"an answer inside":       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file","arguments":{},"inputResponses":{}}}`,

@@ -437,7 +437,7 @@ func (g *Gateway) a2aAnswer(r *http.Response, x *forwardable) error {
 // method that only configuration knows, nothing is read.
 func (x *decoded) oneReading(said a2a.Response, payload []byte) error {
 	if x.mode == gate.Observe || x.isUnread() || x.call.Binding == a2a.GRPC {
-		return nil // protobuf was written again as JSON
+		return nil // see oneMessage
 	}
 	if x.call.Binding == a2a.JSONRPC {
 		return said.OneResponse(x.call.ID)

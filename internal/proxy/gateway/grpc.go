@@ -109,6 +109,9 @@ func (g *Gateway) grpcUnserved(r *http.Response, x *decided) {
 // in observe alone.
 func (g *Gateway) grpcLearn(r *http.Response, x *forwardable, body []byte) ([]byte, error) {
 	message, err := a2apb.Unframe(body)
+	if err == nil {
+		err = x.oneMessage(message)
+	}
 	if err == nil && x.call.Method == a2a.GetExtendedCard {
 		if message, err = a2apb.RewriteCard(x.call.Wire, message, func(card []byte) ([]byte, error) { return g.inFront(x.agent, "", card) }); err == nil {
 			return a2apb.Frame(message), nil
@@ -139,6 +142,14 @@ func (g *Gateway) grpcLearn(r *http.Response, x *forwardable, body []byte) ([]by
 		return passing(x.decoded, body, err)
 	}
 	return body, g.bind(ctx, x.decided, a2a.ReadResponse(payload))
+}
+
+// oneMessage returns why kits may take a message of an answer for different ones.
+func (x *decoded) oneMessage(message []byte) error {
+	if x.mode == gate.Observe {
+		return nil
+	}
+	return a2apb.OneReading(x.call.Wire, message)
 }
 
 func passing(x *decoded, body []byte, err error) ([]byte, error) {

@@ -14,18 +14,12 @@ import (
 	"github.com/powerbox-project/powerbox/trust"
 )
 
-// splitter calls back for every event whose bytes it is shown.
-type splitter interface {
-	io.Writer
-	Close()
-}
-
-// stream returns the events of an answer as they come. Before each piece goes
+// stream returns the events of an answer as they end. Before each one goes
 // on, the tasks in it are bound and the capability is looked at again; when it
 // no longer holds, the stream ends with an error event, or in gRPC with the
 // status of one, also while nothing flows.
 func (g *Gateway) stream(r *http.Response, x *decided) *stream {
-	s := &stream{gateway: g, call: x, response: r, events: r.Body}
+	s := &stream{gateway: g, call: x, response: r, events: r.Body, held: heldBack{none: x.mode == gate.Observe}}
 	if r.ContentLength >= 0 { // one that is cut has another length
 		r.Header.Del("Content-Length")
 		r.ContentLength = -1
@@ -68,7 +62,7 @@ type stream struct {
 	events   io.ReadCloser
 	frames   splitter
 	sse      *a2a.Frames // the same; nil in gRPC
-	last     []byte      // the unread rest when the stream was cut
+	held     heldBack
 	err      error
 	over     bool
 	ended    bool // the agent ended it
@@ -89,6 +83,9 @@ func (s *stream) event(payload []byte, whole bool) {
 		return
 	}
 	if s.call.call.Binding == a2a.GRPC {
+		if s.err = s.call.oneMessage(payload); s.err != nil {
+			return
+		}
 		if payload, s.err = a2apb.JSON(s.call.call.Wire, payload); s.err != nil {
 			return
 		}
@@ -183,14 +180,21 @@ var errTooLong = io.ErrShortBuffer
 
 // Read implements io.Reader.
 func (s *stream) Read(p []byte) (int, error) {
-	if len(s.last) > 0 {
-		n := copy(p, s.last)
-		s.last = s.last[n:]
-		return n, nil
+	for {
+		if n, err := s.held.read(p); n > 0 || err != nil {
+			return n, err
+		}
+		if s.over {
+			return 0, io.EOF
+		}
+		if n, err := s.next(p); n > 0 || err != nil {
+			return n, err
+		}
 	}
-	if s.over {
-		return 0, io.EOF
-	}
+}
+
+// next reads from the agent, and returns what of it the caller gets without delay.
+func (s *stream) next(p []byte) (int, error) {
 	n, err := s.events.Read(p)
 	if reason, good := s.gateway.config.Gate.Recheck(s.call.verdict); !good {
 		return s.cut(p, reason)
@@ -209,17 +213,16 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.err = err // a caller would see the connection torn down
 	}
 	if err != nil {
-		s.ended = errors.Is(err, io.EOF)
-		// SDKs read an event that the stream ends in; they get the end after it
-		// was looked at.
-		s.frames.Close()
-		s.trailed()
+		s.close(errors.Is(err, io.EOF))
 		if s.err == nil && s.ended {
 			s.err = s.conclude()
 		}
 		if s.err == nil && s.done != nil && s.call.call.Binding == a2a.GRPC && s.became.status == evidence.Achieved {
 			s.gateway.receiptedTrailer(s.response, s.done)
 		}
+	}
+	if s.err == nil && s.frames.Begun() > maxPart {
+		s.err = errTooLong
 	}
 	if s.err != nil {
 		if ctx := s.call.request.Context(); ctx.Err() == nil { // a caller that leaves is nothing to look into
@@ -233,7 +236,19 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		return s.cut(p, evidence.Reason{Code: gate.CodeUnavailable, Message: "the stream cannot go on"})
 	}
-	return n, err
+	return s.held.pass(p[:n], s.frames.Begun(), err)
+}
+
+// close looks at the event that the stream ends in, which SDKs read. In a stream that broke
+// off they do not, and so it does not pass.
+func (s *stream) close(ended bool) {
+	if s.ended = ended; ended || s.held.none {
+		s.frames.Close()
+	}
+	if ended && !s.held.none && s.frames.Begun() > 0 {
+		s.err = errors.Join(s.err, io.ErrUnexpectedEOF) // a message of gRPC without its end
+	}
+	s.trailed()
 }
 
 // trailed takes the outcome of a call from the status that gRPC ends with.
@@ -263,8 +278,8 @@ func (s *stream) cut(p []byte, reason evidence.Reason) (int, error) {
 func (s *stream) end(p []byte, d a2a.Denial) (int, error) {
 	s.over, s.reason = true, d.Reason
 	if b := s.call.call.Binding; b != a2a.GRPC {
-		// An event that was begun ends here, so that ours is one of its own.
-		s.last = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
+		// In observe an event that was begun ends here, so that ours is one of its own.
+		s.held.out = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
 		return s.Read(p)
 	}
 	s.response.Trailer = http.Header{}

@@ -18,6 +18,7 @@ type Frames struct {
 	overflow bool // of this event
 	started  bool // past a byte order mark
 	afterCR  bool // a newline that follows belongs to the last line end
+	begun    int  // bytes of an event that has begun, or of a line
 }
 
 // NewFrames returns a splitter that calls event with the payload of each
@@ -34,14 +35,19 @@ func (f *Frames) Write(p []byte) (int, error) {
 		if f.afterCR && p[0] == '\n' {
 			p = p[1:]
 			f.afterCR = false
+			if f.begun > 0 {
+				f.begun++
+			}
 			continue
 		}
 		f.afterCR = false
 		end := bytes.IndexAny(p, "\r\n")
 		if end < 0 {
+			f.begun += len(p)
 			f.keep(p)
 			break
 		}
+		f.begun += end + 1
 		f.keep(p[:end])
 		f.afterCR = p[end] == '\r'
 		p = p[end+1:]
@@ -68,8 +74,12 @@ func (f *Frames) endLine() {
 		line = bytes.TrimPrefix(line, []byte("\uFEFF"))
 	}
 	if len(line) == 0 {
+		f.begun = 0
 		f.dispatch()
 		return
+	}
+	if line[0] == ':' && f.begun == len(line)+1 { // a comment between two events
+		f.begun = 0
 	}
 	field, value, _ := bytes.Cut(line, []byte{':'})
 	switch string(field) {
@@ -105,6 +115,10 @@ func (f *Frames) Kind() string { return f.kind }
 // Resumes reports whether the stream can be taken up after its end, behind an event with an id.
 func (f *Frames) Resumes() bool { return f.resumes }
 
+// Begun is how many of the bytes that came belong to an event that has begun and not ended,
+// or to a line.
+func (f *Frames) Begun() int { return f.begun }
+
 // dispatch reports the event and begins the next.
 func (f *Frames) dispatch() {
 	if f.overflow || f.hasData {
@@ -126,4 +140,5 @@ func (f *Frames) Close() {
 		f.endLine()
 	}
 	f.dispatch()
+	f.begun = 0
 }

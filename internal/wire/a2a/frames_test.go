@@ -41,6 +41,45 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// TestATK164_BytesOfAnEventThatHasBegun counts the bytes that belong to an event or a line
+// that has begun, however the stream is cut into pieces.
+func TestATK164_BytesOfAnEventThatHasBegun(t *testing.T) {
+	for _, c := range []struct {
+		stream string
+		want   int
+	}{
+		{"", 0},
+		{"da", 2},
+		{"data: 1", 7},
+		{"data: 1\n", 8},
+		{"data: 1\r\n", 9},
+		{"data: 1\n: x\n", 12},
+		{"event: x\n", 9},
+		{"data: 1\n\n", 0},
+		{"data: 1\r\n\r\n", 0},
+		{"data: 1\n\ndata", 4},
+		{": x\n", 0},
+		{": x\r\n", 0},
+		{": x\n: y", 3},
+		{"\n\n\n", 0},
+	} {
+		for n := 1; n <= max(1, len(c.stream)); n++ {
+			f := NewFrames(1000, func([]byte, bool) {})
+			for rest := c.stream; rest != ""; rest = rest[min(n, len(rest)):] {
+				if _, err := f.Write([]byte(rest[:min(n, len(rest))])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := f.Begun(); got != c.want {
+				t.Errorf("ATK-164 %q in pieces of %d: %d bytes have begun; want %d", c.stream, n, got, c.want)
+			}
+			if f.Close(); f.Begun() != 0 {
+				t.Errorf("ATK-164 %q at its end: %d bytes have begun; want 0", c.stream, f.Begun())
+			}
+		}
+	}
+}
+
 func TestFramesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	for name, c := range map[string]struct {

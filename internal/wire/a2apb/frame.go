@@ -114,6 +114,9 @@ func (f *Frames) begin() bool {
 	return true
 }
 
+// Begun is how many of the bytes that came belong to a message that has begun and not ended.
+func (f *Frames) Begun() int { return len(f.buffer) }
+
 // Close exists for the likeness to [a2a.Frames]: an unfinished end of a stream is no
 // message.
 func (f *Frames) Close() {}

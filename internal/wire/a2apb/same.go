@@ -2,6 +2,7 @@ package a2apb
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -15,6 +16,51 @@ import (
 func Same(path string, one, other []byte) bool {
 	r, err := find(path)
 	return err == nil && r.input != nil && same(r.input.Descriptor(), one, other, maxNesting)
+}
+
+// OneReading returns why kits may take an answer of a method for different ones, nil where all
+// take it for the same: of a field that occurs twice some take the last copy, and others merge
+// both (ATK-165).
+func OneReading(path string, answer []byte) error {
+	r, err := find(path)
+	if err != nil || r.output == nil || once(r.output.Descriptor(), answer, maxNesting) {
+		return err
+	}
+	return fmt.Errorf("answer to %s: a field occurs twice, or two fields of which one is meant, or the message cannot be read", path)
+}
+
+// once reports whether each field occurs once that is no list, and one field of each choice.
+func once(d protoreflect.MessageDescriptor, message []byte, depth int) bool {
+	var seen []int // numbers of fields, and of choices below 0
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeField(message)
+		if n < 0 || depth == 0 {
+			return false
+		}
+		raw, field := message[:n], d.Fields().ByNumber(number)
+		message = message[n:]
+		if field == nil {
+			continue
+		}
+		is := int(number)
+		if choice := field.ContainingOneof(); choice != nil {
+			is = -1 - choice.Index()
+		}
+		if field.Cardinality() != protoreflect.Repeated {
+			if slices.Contains(seen, is) {
+				return false
+			}
+			seen = append(seen, is)
+		}
+		if field.Message() == nil || kind != protowire.BytesType {
+			continue
+		}
+		_, _, tag := protowire.ConsumeTag(raw)
+		if inner, _ := protowire.ConsumeBytes(raw[tag:]); !once(field.Message(), inner, depth-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // value is one field on the wire.

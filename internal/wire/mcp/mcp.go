@@ -322,6 +322,9 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 		case !slices.Contains(known, member.Name):
 			return wrongParams("params has a member %.64q, which is not decided on here; want %s", member.Name, strings.Join(known, ", "))
 		default:
+			if wrong := checkURI(member); wrong != nil {
+				return wrong
+			}
 			kept = append(kept, member)
 		}
 	}
@@ -342,6 +345,19 @@ func (m *Message) params(v powerbox.Value) *a2a.Error {
 		return wrongParams("params.arguments is of type %s; want an object", arguments.Kind())
 	}
 	m.Tool, m.Arguments = text, arguments
+	return nil
+}
+
+// checkURI refuses the URI of a resource that servers take for different ones: kits for
+// TypeScript and Python rewrite it before they look it up (ATK-163).
+func checkURI(param powerbox.Member) *a2a.Error {
+	if param.Name != "uri" {
+		return nil
+	}
+	uri, _ := param.Value.Text()
+	if err := powerbox.CheckURI(uri); err != nil {
+		return wrongParams("params.uri: %s", err)
+	}
 	return nil
 }
 

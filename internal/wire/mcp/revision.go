@@ -128,6 +128,9 @@ func (m *Message) listens(params powerbox.Value) *a2a.Error {
 		if !ok || uri == "" {
 			return wrongParams("params.notifications.resourceSubscriptions has an element that is no URI")
 		}
+		if err := powerbox.CheckURI(uri); err != nil {
+			return wrongParams("params.notifications.resourceSubscriptions: %s", err)
+		}
 		m.Resources = append(m.Resources, uri)
 	}
 	return nil
