@@ -27,7 +27,7 @@ func TestAAPCL3_CommandLine(t *testing.T) {
 	if _, s := h.must(0, "agent", "capabilities", "describe", "bank", "statement"); !strings.Contains(s.out, "location") {
 		t.Errorf("%s", s.out)
 	}
-	waiting, s := h.must(0, "agent", "connect", bank, "--name", "Payer", "--capability", "check_balance,transfer_money,slow_job,ticker,statement",
+	waiting, s := h.must(6, "agent", "connect", bank, "--name", "Payer", "--capability", "check_balance,transfer_money,slow_job,ticker,statement",
 		"--constraints", `{"transfer_money": {"amount": {"max": 100}}}`, "--reason", "rent", "--no-wait", "--output", "json")
 	if waiting["status"] != "pending" || !strings.Contains(s.err, "/approve") {
 		t.Fatalf("%v\n%s", waiting, s.err)

@@ -110,15 +110,7 @@ func (g *Gate) observe(call *Call, v Verdict) Verdict {
 func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now time.Time, admitted bool) Verdict {
 	held, err := g.resolve(ctx, call, p, now)
 	if err != nil {
-		var refusal *Refusal
-		if errors.As(err, &refusal) {
-			v := Verdict{Reasons: refusal.Reasons}
-			if by := (*provenRefusal)(nil); errors.As(err, &by) {
-				v.refused = cmp.Or(call.Origin(by.holder), by.holder)
-			}
-			return v
-		}
-		return Verdict{Reasons: untold("whether the capability holds cannot be told now")}
+		return unresolved(call, err)
 	}
 	if held.Origin = call.Origin(held.Holder); held.Origin == "" {
 		held.Origin = call.Caller.Name
@@ -172,6 +164,19 @@ func (g *Gate) withCapability(ctx context.Context, call *Call, p Presented, now 
 	v.Allowed, v.Basis = true, OnCapability
 	v.Under = g.under(call, held.Origin, held.Authority)
 	return v.waiting(call)
+}
+
+// unresolved is the verdict on a call whose capability was not resolved.
+func unresolved(call *Call, err error) Verdict {
+	var refusal *Refusal
+	if !errors.As(err, &refusal) {
+		return Verdict{Reasons: untold("whether the capability holds cannot be told now")}
+	}
+	v := Verdict{Reasons: refusal.Reasons}
+	if by := (*provenRefusal)(nil); errors.As(err, &by) {
+		v.refused = cmp.Or(call.Origin(by.holder), by.holder)
+	}
+	return v
 }
 
 // waiting has a call that everything else allows wait for a person, unless it

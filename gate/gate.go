@@ -370,7 +370,7 @@ type Verdict struct {
 	asker
 }
 
-// asker is what is known of who asked, beside what the call came under.
+// asker has the facts about who asked, beside those of the capability.
 type asker struct {
 	admitted bool   // Call.Admit was asked
 	stop     error  // what it said

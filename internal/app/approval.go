@@ -338,10 +338,10 @@ func (h holds) task(q approval.Question, c approval.Call) gateway.HeldTask {
 
 // deniedAs is the code of a question that ended without a yes, "" for others.
 func deniedAs(s issuer.State) string {
-	switch s {
-	case issuer.StateDenied:
+	if s == issuer.StateDenied {
 		return string(issuer.CodeApprovalDenied)
-	case issuer.StateExpired:
+	}
+	if s == issuer.StateExpired {
 		return string(issuer.CodeApprovalExpired)
 	}
 	return ""

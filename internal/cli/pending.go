@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,11 +65,10 @@ func (p *Program) pending(q *holder.Pending, err error, output string) error {
 		return Exit(ExitPending, nil)
 	}
 	Printf(p.Stdout, "pending: a person has to approve this\n  page      %s\n  waits as  %s\n", q.ApprovalURL, q.ID)
-	switch denied := (*holder.Denied)(nil); {
-	case errors.Is(err, context.DeadlineExceeded):
+	if errors.Is(err, context.DeadlineExceeded) {
 		Printf(p.Stderr, "powerbox: no person answered within the --timeout\n")
-	case errors.As(err, &denied):
-		Printf(p.Stderr, "powerbox: the task could not be read: %s\n", denied)
+	} else if _, why, beside := strings.Cut(err.Error(), q.Error()+"\n"); beside {
+		Document(p.Stderr, "powerbox: it waits no longer: "+why)
 	}
 	return Exit(ExitPending, nil)
 }
