@@ -272,7 +272,7 @@ func (b *browser) opensWell(base, path string, heard *complaints) {
 	b.settled()
 	title := b.js(`document.querySelector("h1")?.innerText ?? ""`)
 	b.byKeys(path)
-	b.narrow(path, 1920, 360)
+	b.narrow(path, 1920, 1024, 360)
 	if said := append(heard.take(), b.violations()...); len(said) > 0 {
 		b.t.Errorf("%s: the browser complains: %q", path, said)
 	}
@@ -286,7 +286,7 @@ func (b *browser) opensWell(base, path string, heard *complaints) {
 	if !strings.HasPrefix(german, `["de","`) || strings.HasPrefix(german, `["de",""`) || !strings.HasSuffix(german, "true]") || title == `""` {
 		b.t.Errorf("%s: without JavaScript and in German its language, heading and content are %s; in English its heading is %s", path, german, title)
 	}
-	b.narrow(path+" in German", 360)
+	b.narrow(path+" in German", 1440, 1210, 1024, 360)
 	if said := append(heard.take(), b.violations()...); len(said) > 0 {
 		b.t.Errorf("%s: without JavaScript the browser complains: %q", path, said)
 	}

@@ -27,7 +27,7 @@ const (
 	heldShown   = 100
 )
 
-// Activity returns what was done in a person's name, by every protocol, newest first.
+// Activity returns the actions in a person's name, by every protocol, newest first.
 // Administrators see the actions of all.
 func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
 	if p.config.Administrator(who.Principal, who.Groups) {

@@ -32,7 +32,7 @@ type deed struct {
 
 	You    bool   // the visitor did it
 	Says   string // in words
-	What   string // as on record
+	What   string // as on record, where the words do not have it
 	Word   string // the decision
 	Class  string // of its colour
 	Why    string
@@ -45,10 +45,15 @@ func (k *Console) deeds(v *visit, who provider.Person, actions []provider.Action
 	for _, a := range actions {
 		r := a.Record
 		d := deed{
-			Action: a, You: a.By == who.Principal, Says: k.did(v.Language, a), What: cmp.Or(a.Executed, audit.WhatOf(r)),
+			Action: a, You: a.By == who.Principal, Says: k.did(v.Language, a),
 			Linked: k.config.Operations != nil && rights.MayAt(people.Evidence, r.AgentID),
 		}
-		d.Word, d.Class = operations.Said(v.Language, r)
+		if d.What = cmp.Or(a.Executed, r.ActionType); d.What == d.Says || a.Executed == "" && audit.IsCall(r) {
+			d.What = "" // the words have it
+		}
+		if d.Word, d.Class = operations.Said(v.Language, r); r.Decision == evidence.Allow && !audit.IsCall(r) {
+			d.Word, d.Class = v.T("done"), "quiet" // nothing was decided
+		}
 		if len(r.Details.Reasons) > 0 {
 			d.Why = v.Said(r.Details.Reasons[0].Message)
 		}

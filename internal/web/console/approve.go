@@ -221,14 +221,13 @@ func (k *Console) questionPage(v *visit, who provider.Person, q provider.Questio
 	page.Says = k.says(v.Language, q, page.Asks)
 	page.Odd = k.odd(v.Language, q, page.Asks)
 	page.located(peer.Of(v.r).Shown())
-	if page.Who == "" && q.Agent.Mode == agentauth.Delegated {
+	if page.Who == "" && q.Agent.Mode == agentauth.Delegated || q.Approval.Kind == provider.ForClaim {
 		page.Who = who.Principal
 	}
 	if u, err := url.Parse(q.Host.KeysURL); err == nil {
 		page.HostKeys = u.Host
 	}
 	if q.Approval.Kind == provider.ForClaim {
-		page.Who = who.Principal
 		history, err := k.config.Activity.History(v.r.Context(), who, q)
 		if err != nil {
 			return page, err

@@ -324,7 +324,7 @@ func (k *Console) showStatus(v *visit, status int, page string, body any) error 
 // tables.
 func (k *Console) showAnswer(v *visit, status int, a operations.Answer) error {
 	page, body := a.Page, a.Body
-	f := frame{Title: a.Title, Script: a.Script, Wide: a.Title != "", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Language: v.Language, Again: again(v.r), Body: body}
+	f := frame{Title: a.Title, Script: a.Script, Wide: a.Title != "" || page == "activity", Page: page, Name: k.config.Name, Dev: k.config.Users != nil, Path: v.r.URL.Path, Language: v.Language, Again: again(v.r), Body: body}
 	if v.session != nil {
 		f.Who = v.session.principal
 	}

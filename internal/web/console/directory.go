@@ -65,6 +65,11 @@ type registryPage struct {
 	More                                        int // that are not shown
 }
 
+// Filtered reports whether the search leaves out agents.
+func (p registryPage) Filtered() bool {
+	return p.Text+p.Skill+p.Feature+p.Version+p.Model+p.Trust != ""
+}
+
 // listedAgent is a row of the registry.
 type listedAgent struct {
 	registry.Entry
