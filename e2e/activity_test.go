@@ -58,6 +58,28 @@ func TestAAPZ3_ActivityOfEveryProtocol(t *testing.T) {
 	}
 }
 
+// TestAAPZ3_AnAdministratorSeesTheProviderAlone has an administrator of the agents at one provider
+// read the activity: everything at that agent, and at others the calls in the own name.
+func TestAAPZ3_AnAdministratorSeesTheProviderAlone(t *testing.T) {
+	w := start(t, options{agent: `    agent_auth:
+      description: Documents
+      administrators: ["user:alice"]
+      capabilities: [{name: look, description: See the balance, sensitivity: read}]
+`})
+	bob := w.caller(bobToken)
+	bob.ambient("documents", data("delete_document", map[string]any{"name": "of-bob"}))
+	bob.ambient("mail", data("send_mail", map[string]any{"to": "of-bob"}))
+	w.caller(aliceToken).ambient("mail", data("send_mail", map[string]any{"to": "of-alice"}))
+	status, said := w.asPerson("alice", http.MethodGet, "/v1/activity", nil)
+	seen := map[string]int{}
+	for _, a := range said["activity"].([]any) {
+		seen[a.(map[string]any)["agent"].(string)]++
+	}
+	if status != http.StatusOK || seen["documents"] == 0 || seen["mail"] != 1 {
+		t.Errorf("AAP-Z3 HTTP %d; the administrator sees %v of each agent; want some of documents, and one of mail", status, seen)
+	}
+}
+
 // TestGATE12_GraphWithoutScopes wants the graph to say that calls need a capability where no scope
 // bounds them, and which agents let calls without one pass.
 func TestGATE12_GraphWithoutScopes(t *testing.T) {

@@ -51,6 +51,7 @@ var wideStructs = map[string]wide{
 	"gate.Gate":                            {18, "the parts of the gate, which are configured once"},
 	"gate.Verdict":                         {18, "all that a decision says, which the record has"},
 	"gate.Held":                            {20, "all that a capability on record says, which one decision reads"},
+	"holder.Capability":                    {16, "all that an issuer says of a capability"},
 	"internal/app.Instance":                {39, "the parts of a running server"},
 	"internal/app/remote.remoteGateway":    {28, "the parts of a running gateway"},
 	"internal/issuing/approval.Call":       {20, "a row: each field is stored under its name"},

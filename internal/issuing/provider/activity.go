@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -28,16 +29,27 @@ const (
 )
 
 // Activity returns the actions in a person's name, by every protocol, newest first.
-// Administrators see the actions of all.
+// Administrators see beside them the actions of all at this provider, and at no other agent.
 func (p *Provider) Activity(ctx context.Context, who Person) ([]Action, error) {
-	if p.config.Administrator(who.Principal, who.Groups) {
-		return p.actions(ctx, issuer.RecordQuery{Limit: actions, Scan: actionsScan})
-	}
 	names, err := p.config.Issuer.Pseudonyms(ctx, who.Principal)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
-	return p.actions(ctx, issuer.RecordQuery{Principals: names, Limit: actions, Scan: actionsScan})
+	own, err := p.actions(ctx, issuer.RecordQuery{Principals: names, Limit: actions, Scan: actionsScan})
+	if err != nil || !p.config.Administrator(who.Principal, who.Groups) {
+		return own, err
+	}
+	all, err := p.actions(ctx, issuer.RecordQuery{Agent: p.config.Agent, Limit: actions, Scan: actionsScan})
+	return newest(append(all, own...)), err
+}
+
+// newest sorts actions, each once.
+func newest(all []Action) []Action {
+	slices.SortStableFunc(all, func(a, b Action) int {
+		return cmp.Or(b.Record.Time.Compare(a.Record.Time), cmp.Compare(a.Record.ID, b.Record.ID))
+	})
+	all = slices.CompactFunc(all, func(a, b Action) bool { return a.Record.ID == b.Record.ID })
+	return all[:min(len(all), actions)]
 }
 
 // Held returns the capabilities in force that callers over A2A and MCP have in a person's name,
