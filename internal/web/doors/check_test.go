@@ -115,7 +115,7 @@ func TestWhatADoorCannotDecideIsDenied(t *testing.T) {
 		"a name twice":               {post("notes", strings.Replace(read, `"messageId":"m1"`, `"messageId":"m1","messageId":"m2"`, 1)), nil, "syntax", ""},
 		"a batch":                    {post("notes", "["+read+"]"), nil, "batch_not_accepted", ""},
 		"a skill as a method":        {post("notes", `{"jsonrpc":"2.0","id":1,"method":"a2a/skill/invoke","params":{"skill":"read_note","arguments":{}}}`), nil, "not_as_decided", "replace a body"},
-		"a method that tools forbid": {post("tools", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a"}}`), nil, "method_unmapped", ""},
+		"a method that tools forbid": {post("tools", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a"}}`), nil, "method_unmapped", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changes []change
