@@ -77,9 +77,9 @@ func TestGATE9_HostsCancelRequests(t *testing.T) {
 	host, in := io.Pipe()
 	done := make(chan error)
 	go func() { done <- f.run(t.Context(), host) }()
-	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"file:///ä","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`+"\n")
+	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":"a","method":"prompts/get","params":{"name":"ä","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`+"\n")
 	h := <-reached
-	if h.Get("Mcp-Protocol-Version") != "2026-07-28" || h.Get("Mcp-Method") != "resources/read" || h.Get("Mcp-Name") != "=?base64?ZmlsZTovLy/DpA==?=" {
+	if h.Get("Mcp-Protocol-Version") != "2026-07-28" || h.Get("Mcp-Method") != "prompts/get" || h.Get("Mcp-Name") != "=?base64?w6Q=?=" {
 		t.Errorf("GATE-9 the headers %v", h)
 	}
 	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`+"\n")
