@@ -73,7 +73,7 @@ evidence: {%s}
 %s
 # One caller makes all calls, as fast as it can, and each is to have its record.
 defaults: {request_rate: 0}
-limits: {denials: 0, streams: 1000}
+limits: {denials: 0, streams: 1000, header_time: 1m}
 `
 
 const townPolicies = `permit(principal == User::"user:alice", action in Action::"documents/documents:read", resource in Collection::"documents/reports");
