@@ -243,9 +243,9 @@ func printReport(p *cli.Program, r evidence.Report, output string) error {
 			}
 			cli.Printf(p.Stdout, "  %sline %d: %s: %s\n", in, problem.Line, problem.Kind, problem.Message)
 		}
-	}
-	if verdictText(r) == otherKeys {
-		cli.Printf(p.Stderr, "powerbox: want the trust file of this log, from its operator (powerbox evidence trust), and not from where the bundle came\n")
+		if verdictText(r) == otherKeys {
+			cli.Printf(p.Stderr, "powerbox: want the trust file of this log, from its operator (powerbox evidence trust), and not from where the bundle came\n")
+		}
 	}
 	if r.Verdict() != evidence.OK {
 		return cli.Exit(cli.ExitInvalid, nil)
