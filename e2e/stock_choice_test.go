@@ -48,7 +48,7 @@ func TestClientsThatGoAwayEndTheirCalls(t *testing.T) {
 			t.Run(mode, func(t *testing.T) {
 				stream := slices.IndexFunc(takes(on), func(c take) bool { return c.name == "a stream" })
 				c := takes(on)[stream].whole()
-				c.pieces = []string{c.pieces[0], "never"}
+				c.pieces = []string{unbroken(on, c.pieces)[0], "never"}
 				p := newTape(t, on)
 				w := &town{t: t, dir: t.TempDir(), documents: &stock{url: p.url}, grpc: map[string]string{}}
 				w.write("policies.cedar", "permit(principal, action, resource);")

@@ -229,6 +229,9 @@ func playAll(t *testing.T, on wire, how string) {
 		if c = c.whole(); c.observe && how != "observe" {
 			continue
 		}
+		if how != "observe" {
+			c.pieces = unbroken(on, c.pieces) // no part of an event passes (ATK-164)
+		}
 		t.Run(c.name, func(t *testing.T) {
 			want, got := p.record(client, direct, c, nil), p.record(client, through, c, prove(c))
 			if how == "attach" {
@@ -419,6 +422,26 @@ func (c take) whole() take {
 		c.operation = opMessage
 	}
 	return c
+}
+
+// unbroken joins pieces of an answer so that each ends where an event does.
+func unbroken(on wire, pieces []string) (out []string) {
+	part := ""
+	for n, piece := range pieces {
+		part += piece
+		ended := strings.HasSuffix(part, "\n\n") || strings.HasSuffix(part, "\r\n\r\n")
+		if on.binding == overGRPC {
+			left := part
+			for len(left) >= 5 && len(left)-5 >= int(be.BigEndian.Uint32([]byte(left[1:5]))) {
+				left = left[5+be.BigEndian.Uint32([]byte(left[1:5])):]
+			}
+			ended = left == ""
+		}
+		if ended || n == len(pieces)-1 {
+			out, part = append(out, part), ""
+		}
+	}
+	return out
 }
 
 // TestATrailersOnlyAnswerStaysOne repeats an answer of gRPC that is nothing but a
