@@ -127,22 +127,10 @@ func TestATK171_RevokedAtAnotherNodeBeforeTheRecord(t *testing.T) {
 		log.do("ROLLBACK")
 		r := <-said
 		<-frozen
-		if got := b.executed("buy"); r.Status != http.StatusForbidden || got != 0 {
+		if got := b.did("buy"); r.Status != http.StatusForbidden || got != 0 {
 			t.Errorf("ATK-171: %d %s; the service was asked %d times; want 403 and 0", r.Status, r.Raw, got)
 		}
 		n.each[0].operator(http.MethodPost, "/v1/thaws", map[string]any{"target": "user:alice", "reason": "a test"})
 		b.want("ATK-171 the one use was given back", execute(), http.StatusOK, "")
 	})
-}
-
-// executed is how often the service was asked for a capability.
-func (b *bank) executed(capability string) (times int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, one := range b.reached {
-		if one == capability {
-			times++
-		}
-	}
-	return times
 }

@@ -42,8 +42,8 @@ type Client struct {
 	// audience, which is the public URL of an agent, or "" for no session.
 	// Optional. Without a session nothing can be requested.
 	Session func(ctx context.Context, audience string) (string, error)
-	// Asked makes calls wait that a person has to approve: it is called once for each, with
-	// the page on which the person answers, and the call has the agent's answer afterwards.
+	// Asked makes calls wait that a person has to approve. It is called once for each, with
+	// the page on which the person answers. The call then returns the agent's answer.
 	// The context of the call bounds the wait. Optional. Without it a call of A2A has a task
 	// ([Waiting]), and a call of a tool is denied before a person is asked.
 	Asked func(*Pending)

@@ -278,7 +278,7 @@ func (s *stream) cut(p []byte, reason evidence.Reason) (int, error) {
 func (s *stream) end(p []byte, d a2a.Denial) (int, error) {
 	s.over, s.reason = true, d.Reason
 	if b := s.call.call.Binding; b != a2a.GRPC {
-		// In observe an event that was begun ends here, so that ours is one of its own.
+		// In observe an event that was begun ends here, so that ours begins anew.
 		s.held.out = append([]byte("\n\n"), d.Event(b, s.call.call.ID)...)
 		return s.Read(p)
 	}

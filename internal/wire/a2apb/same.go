@@ -19,7 +19,7 @@ func Same(path string, one, other []byte) bool {
 }
 
 // OneReading returns why kits may take an answer of a method for different ones, nil where all
-// take it for the same: of a field that occurs twice some take the last copy, and others merge
+// take it for the same. Of a field that occurs twice some take the last copy, and others merge
 // both (ATK-165).
 func OneReading(path string, answer []byte) error {
 	r, err := find(path)
